@@ -44,7 +44,7 @@ models: ## the protocols of scheduler, redo log, transactions and row locks: eve
 	$(SHUTTLE) flifo-engine schedules
 
 # Of the engine what has unsafe code or row locks, without what waits for time, or for many threads.
-MIRI_ENGINE = page:: buffer:: txn:: space:: redo::frame redo::ring redo::lot lock::mode lock::tests::queues lock::tests::deadlocks wait:: \
+MIRI_ENGINE = page:: buffer:: txn:: space:: redo::frame redo::ring redo::parking lock::mode lock::tests::queues lock::tests::deadlocks wait:: \
   --skip disk::tablespace --skip nobody_waits_with_a_latch_held --skip what_a_load_is_done_with --skip a_load_ends_when --skip a_flush_of_all_has
 
 miri: ## scheduler, buffer pool, pages and locks in an interpreter that finds undefined behaviour (needs nightly's miri; takes long)
@@ -57,7 +57,7 @@ miri: ## scheduler, buffer pool, pages and locks in an interpreter that finds un
 # Each target stands beside the format it reads; engine/src/fuzz.rs has their names, which `seeds` prints.
 FUZZ = $(CARGO) +nightly fuzz run --fuzz-dir engine/fuzz --target-dir $(TARGET_DIR)/fuzz
 
-fuzz: ## the engine's parsers of what comes from a disk under libFuzzer, FUZZ_SECONDS (60) each (needs nightly and cargo-fuzz)
+fuzz: ## the engine's parsers of on-disk data under libFuzzer, FUZZ_SECONDS (60) each (needs nightly and cargo-fuzz)
 	@if $(CARGO) +nightly fuzz --version >/dev/null 2>&1; then set -e; \
 	targets=$$(RUSTFLAGS="--cfg fuzzing" $(CARGO) run --quiet --manifest-path engine/fuzz/Cargo.toml \
 	  --target-dir $(TARGET_DIR)/fuzz/seeds --bin seeds -- engine/fuzz/corpus); \
@@ -74,7 +74,8 @@ soak: ## ten minutes of the scheduler, or SOAK_SECONDS; kills and power cuts of 
 	  --buffer-pool 300M --rounds 1 --time $$(($(or $(SOAK_SECONDS),600) / 4)) --data $(TARGET_DIR)/soak --html $(TARGET_DIR)/soak.html
 	$(CARGO) run --release -- check $(TARGET_DIR)/soak/sbtest
 
-lint: deny ## formatting, clippy, documentation links
+lint: deny ## formatting, clippy, documentation links, English
+	tools/prose-check
 	$(CARGO) fmt --check
 	$(CARGO) clippy --workspace --all-targets --all-features -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --all-features --no-deps --quiet
@@ -90,11 +91,11 @@ bench: ## the figures of docs/benchmarks.md that are not a sweep
 	$(CARGO) bench -p flifo-admission-c
 	$(CARGO) bench -p flifo-engine
 
-bench-target: ## flifo sweep --target beside sysbench, on a private MariaDB by turns
+bench-target: ## flifo sweep --target and sysbench, interleaved on a private MariaDB
 	$(CARGO) build --release -p flifo
 	tools/bench-target
 
-bench-iobench: ## flifo iobench beside fio, on one file by turns (DIR, SIZE, PAIRS, TIME, CELLS, AUTOGROUPS)
+bench-iobench: ## flifo iobench and fio, interleaved on one file (DIR, SIZE, PAIRS, TIME, CELLS, AUTOGROUPS)
 	$(CARGO) build --release -p flifo
 	tools/bench-iobench
 
@@ -134,7 +135,7 @@ install: capi ## the C library: header, libraries, flifo.pc, docs (PREFIX=/usr/l
 	    $(CAPI)/flifo.pc.in > "$(DESTDIR)$(LIBDIR)/pkgconfig/flifo.pc"
 	install -m 644 $(DOCS) "$(DESTDIR)$(DOCDIR)"
 
-uninstall: ## takes away what install has put there
+uninstall: ## removes the files of make install
 	rm -f "$(DESTDIR)$(INCLUDEDIR)/flifo.h" "$(DESTDIR)$(LIBDIR)/pkgconfig/flifo.pc"
 	set -e; for file in libflifo.a libflifo.so libflifo.so.$(ABI) $(SO); do rm -f "$(DESTDIR)$(LIBDIR)/$$file"; done
 	set -e; for file in $(notdir $(DOCS)); do rm -f "$(DESTDIR)$(DOCDIR)/$$file"; done

@@ -22,6 +22,6 @@ pub fn cpu_count() -> usize {
 /// ```
 #[inline]
 pub fn current_cpu() -> usize {
-    // Miri has no such call.
+    // Miri does not support that call.
     if cfg!(miri) { 0 } else { rustix::thread::sched_getcpu() }
 }

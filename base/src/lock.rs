@@ -56,7 +56,7 @@ pub fn try_lock<T: ?Sized>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     unpoison_try(mutex.try_lock())
 }
 
-/// Locks for reading, beside other readers.
+/// Locks for reading, shared with other readers.
 #[inline]
 pub fn read<T: ?Sized>(of: &RwLock<T>) -> RwLockReadGuard<'_, T> {
     unpoison(of.read())
@@ -68,7 +68,7 @@ pub fn try_read<T: ?Sized>(of: &RwLock<T>) -> Option<RwLockReadGuard<'_, T>> {
     unpoison_try(of.try_read())
 }
 
-/// Locks for writing, alone.
+/// Locks for writing, exclusively.
 #[inline]
 pub fn write<T: ?Sized>(of: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
     unpoison(of.write())

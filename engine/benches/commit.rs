@@ -1,11 +1,12 @@
-//! Commits by many threads: what group commit gives, and what hot rows cost.
+//! Commits by many threads: the gain of group commit, and the cost of hot rows.
 //!
-//! `cargo bench -p flifo-engine --bench commit` measures in the current directory's file system (`DIR=...` for another),
-//! `ROUNDS` rounds (5) of `SECONDS` each (2). A round is one pass over all cells, so that neighbours pair up; printed are
-//! medians, and the median of the rounds' ratios with the lowest and highest. `ONLY` keeps the loads whose name it is part
-//! of. `SYNC_US=2000` makes every sync so many microseconds longer, as on a device whose syncs are the limit.
-//! With `READS=1` a row is read for update first, and with `STATEMENT=1` a transaction is one statement for admission.
-//! `POLICY`, `QUANTUM_US`, `LIMIT` (`thread_concurrency`) and `LOCK_WAITERS` (`lock_waiters_max`) are admission's.
+//! `cargo bench -p flifo-engine --bench commit` measures in the current directory's file system (`DIR=...` for
+//! another), `ROUNDS` rounds (5) of `SECONDS` each (2). A round is one pass over all cells, so that compared cells are
+//! neighbours. The bench prints medians, and the median of the rounds' ratios with the lowest and highest. `ONLY`
+//! selects the loads whose name contains it. `SYNC_US=2000` makes every sync that many microseconds longer, as on a
+//! device whose syncs are the limit. `READS=1` reads each row for update first, and `STATEMENT=1` makes a transaction
+//! one statement for admission. `POLICY`, `QUANTUM_US`, `LIMIT` (`thread_concurrency`) and `LOCK_WAITERS`
+//! (`lock_waiters_max`) configure admission.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -24,7 +25,7 @@ const ROWS: u64 = 100_000;
 /// `THREADS=1,64` for others.
 const THREADS: [usize; 4] = [1, 16, 256, 1024];
 
-/// What is measured: rows that are updated, and how durable a commit is.
+/// A load: the rows that are updated, and the durability of commits.
 #[derive(Clone, Copy)]
 struct Load {
     name: &'static str,
@@ -145,11 +146,11 @@ impl DiskFile for SlowFile {
     }
 }
 
-/// What one thread has committed, on cache lines of its own: a count that all of them write would be what the second
-/// processor waits for, not the engine.
+/// The commits of one thread, on cache lines of its own: a shared counter would make the second CPU wait for the
+/// counter instead of the engine.
 type Commits = CacheAligned<AtomicU64>;
 
-/// Commits a second, with so many threads.
+/// Commits a second, with `threads` threads.
 fn run(db: &Database, table: &Table, rows: u64, threads: usize, time: Duration) -> f64 {
     let (reads, in_statement) = (number("READS", 0) != 0, number("STATEMENT", 0) != 0);
     let defaults = Config::default();
@@ -176,7 +177,8 @@ fn run(db: &Database, table: &Table, rows: u64, threads: usize, time: Duration) 
                     while !stop.load(Ordering::Relaxed) {
                         let row = random.next_u64() % rows;
                         let mut txn = session.begin(Isolation::ReadCommitted);
-                        let _statement = in_statement.then(|| txn.statement().expect("nobody is refused"));
+                        let _statement =
+                            in_statement.then(|| txn.statement().expect("the queue has no limit"));
                         let key = row.to_be_bytes();
                         let read = if reads { txn.get_for_update(table, &key, &mut value) } else { Ok(true) };
                         match read.and_then(|_| txn.update(table, &key, &[random.next_u64() as u8; 100])) {
@@ -184,7 +186,7 @@ fn run(db: &Database, table: &Table, rows: u64, threads: usize, time: Duration) 
                             Err(Error::Deadlock) => continue,
                             Err(error) => panic!("{error}"),
                         }
-                        // Nobody else writes it.
+                        // No other thread writes it.
                         commits.store(commits.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
                     }
                 })

@@ -1,4 +1,4 @@
-//! Transfers between accounts by many threads: whoever looks always finds all the money.
+//! Transfers between accounts by many threads: every reader always finds the same total.
 //!
 //! `cargo run --release -p flifo-engine --example bank`
 
@@ -47,7 +47,7 @@ fn main() -> Done {
             assert_eq!(total(&session, &accounts)?, ACCOUNTS * OPENING);
             looks += 1;
         }
-        println!("{looks} looks, all the money each time");
+        println!("{looks} reads, all the money each time");
         threads.into_iter().map(|thread| thread.join().expect("no panic")).sum()
     })?;
     let stats = db.stats();
@@ -65,7 +65,7 @@ fn work(session: &Session, accounts: &TypedTable, thread: u64, until: Instant) -
         n = n.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         match transfer(session, accounts, (n >> 33) % ACCOUNTS, (n >> 13) % ACCOUNTS, n % 20) {
             Ok(()) => done += 1,
-            // Two wanted each other's accounts: one has to begin again.
+            // Two transactions needed each other's accounts: one starts again.
             Err(Error::Deadlock) => {}
             Err(error) => return Err(error.into()),
         }

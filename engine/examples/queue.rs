@@ -1,4 +1,4 @@
-//! A queue of jobs: producers append, workers take the oldest, and a job whose worker fails is there again.
+//! A queue of jobs: producers append, workers take the oldest, and a job whose worker fails returns to the queue.
 //!
 //! `cargo run --release -p flifo-engine --example queue`
 

@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use flifo_base::{lock, unpoison};
 
-/// When a background task wants its next step.
+/// When a background task runs its next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wake {
     /// At once.
     Now,
-    /// Then, or earlier if it is rung for.
+    /// Then, or earlier if it is raised for.
     At(Instant),
 }
 
@@ -23,10 +23,10 @@ pub(crate) trait Task: Send + 'static {
     fn step(&mut self, now: Instant) -> Wake;
 }
 
-/// What a user rings who takes one of the last free frames.
+/// Rung by a thread that takes one of the last free frames, to wake the page cleaner.
 #[derive(Default)]
-pub(crate) struct Bell {
-    rung: AtomicBool,
+pub(crate) struct WakeSignal {
+    raised: AtomicBool,
     target: Mutex<Option<Arc<Sleep>>>,
 }
 
@@ -49,16 +49,16 @@ impl Sleep {
     }
 }
 
-impl Bell {
-    pub(crate) fn ring(&self) {
-        let first = !self.rung.load(Ordering::Relaxed) && !self.rung.swap(true, Ordering::AcqRel);
+impl WakeSignal {
+    pub(crate) fn raise(&self) {
+        let first = !self.raised.load(Ordering::Relaxed) && !self.raised.swap(true, Ordering::AcqRel);
         if first && let Some(target) = &*lock(&self.target) {
             target.wake();
         }
     }
 
-    pub(crate) fn heard(&self) {
-        self.rung.store(false, Ordering::Release);
+    pub(crate) fn clear(&self) {
+        self.raised.store(false, Ordering::Release);
     }
 
     pub(crate) fn set_target(&self, target: Option<Arc<Sleep>>) {

@@ -1,4 +1,4 @@
-//! One error type for the whole engine; every message is one line that says what is wrong and what to do.
+//! The engine's error type. Every message is one line that says what is wrong and what to do.
 
 use std::io;
 
@@ -7,54 +7,54 @@ use crate::row::RowError;
 /// The engine's result.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What [`Error::DuplicateKey`] names if it is the primary key.
+/// The name that [`Error::DuplicateKey`] gives for the primary key.
 pub const PRIMARY_KEY: &str = "the primary key";
 
-/// What can go wrong.
+/// What the engine reports when an operation fails.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Admission did not let the statement in, or not go on.
+    /// Admission refused the statement, when it began or when it queued again.
     #[error("the statement was not admitted: {0}")]
     Refused(#[from] flifo_admission::Refused),
     /// The operating system refused, for a reason that has no variant of its own.
     #[error("{action} {path}: {source}")]
     Io {
-        /// What was tried, as in "cannot read".
+        /// The failed action, as in "cannot read".
         action: &'static str,
         /// The file.
         path: String,
-        /// Why not.
+        /// The operating system's error.
         source: io::Error,
     },
-    /// The user of this process may not do that with the file.
+    /// This process's user lacks the permission for the file.
     #[error(
-        "{action} {path}: {source}; give this user permission (a check and a look need no more than reading), or use the owner's account"
+        "{action} {path}: {source}; give this user permission (check and stat only read), or use the owner's account"
     )]
     NotPermitted {
-        /// What was tried, as in "cannot open".
+        /// The failed action, as in "cannot open".
         action: &'static str,
         /// The file.
         path: String,
         /// Permission denied, or operation not permitted.
         source: io::Error,
     },
-    /// The file system of the file is mounted read-only, or is always so.
+    /// The file's file system is mounted read-only.
     #[error(
         "{action} {path}: the file system is read-only; mount it read-write, or use a directory, or a copy of the database, on another one"
     )]
     ReadOnlyFileSystem {
-        /// What was tried, as in "cannot write to".
+        /// The failed action, as in "cannot write to".
         action: &'static str,
         /// The file, or the database's directory.
         path: String,
     },
-    /// A database that can only be read after a recovery, where nothing can be written.
+    /// The database needs recovery, and its files cannot be written.
     #[error("the database in {path} was not closed and needs recovery, which writes to it: {source}")]
     RecoveryNotPossible {
         /// The database's directory.
         path: String,
-        /// Why nothing can be written.
+        /// Why the files cannot be written.
         source: Box<Error>,
     },
     /// The process, or the whole machine, has too many files open.
@@ -63,12 +63,12 @@ pub enum Error {
         /// The file.
         path: String,
     },
-    /// The file system is full. What was in the database before stays sound.
+    /// The file system is full. The data that was already in the database stays sound.
     #[error(
         "disk full: {bytes_needed} bytes needed under {path}; free some space, or use another file system"
     )]
     DiskFull {
-        /// What the failed request asked for, bytes.
+        /// Bytes that the failed request needed.
         bytes_needed: u64,
         /// The database's directory.
         path: String,
@@ -79,35 +79,35 @@ pub enum Error {
         /// The database's directory.
         path: String,
     },
-    /// No database is in the directory.
+    /// The directory has no database.
     #[error("there is no database in {path}; create one, or check the directory's name")]
     NoDatabase {
         /// The directory.
         path: String,
     },
-    /// A database is there already.
+    /// The directory already has a database.
     #[error("there is a database in {path} already; open it, or remove the directory first")]
     DatabaseExists {
         /// The directory.
         path: String,
     },
-    /// The creation of the database did not get to its end, so it holds nothing.
-    #[error("the database in {path} was never created to the end; remove the directory and create it again")]
+    /// The creation of the database was interrupted, so the database is empty.
+    #[error("the database in {path} was not created completely; remove the directory and create it again")]
     HalfCreated {
         /// The directory.
         path: String,
     },
-    /// The directory or the file is something else's.
+    /// The directory or the file does not belong to flifo.
     #[error("{path} is not a flifo database: {what}; use an empty or a new directory")]
     NotADatabase {
         /// The directory or the file.
         path: String,
-        /// What was found there.
+        /// The mismatch.
         what: String,
     },
-    /// Written by another version of the format.
+    /// The file has another version of the format.
     #[error(
-        "{path} has format version {found}, this program supports {supported}; use the program that wrote it, or load the data anew"
+        "{path} has format version {found}, this program supports {supported}; use the program that wrote it, or load the data again"
     )]
     FormatVersion {
         /// The file.
@@ -117,29 +117,27 @@ pub enum Error {
         /// The version this program reads and writes.
         supported: u32,
     },
-    /// One of the data files is not there.
-    #[error(
-        "data file {path} is missing ({index} of 0..{files}); bring it back from where it was moved, or load the data anew"
-    )]
+    /// A data file is missing.
+    #[error("data file {path} is missing ({index} of 0..{files}); move it back, or load the data again")]
     MissingDataFile {
         /// The file.
         path: String,
-        /// Its place among the data files, from 0.
+        /// Its position among the data files, from 0.
         index: u32,
         /// How many data files the database has.
         files: u32,
     },
-    /// A data file of this format that does not belong where it was found.
+    /// A data file of this format that belongs elsewhere.
     #[error("data file {path} does not belong here: {what}; put the right file in its place")]
     MisplacedDataFile {
         /// The file.
         path: String,
-        /// Whose file it is.
+        /// Which database and position the file belongs to.
         what: String,
     },
-    /// A data file is shorter than what was written to it.
+    /// A data file was truncated.
     #[error(
-        "data file {path} is truncated: {bytes} bytes, {bytes_expected} expected; restore it from a copy, or load the data anew"
+        "data file {path} is truncated: {bytes} bytes, {bytes_expected} expected; restore it from a copy, or load the data again"
     )]
     TruncatedDataFile {
         /// The file.
@@ -149,95 +147,97 @@ pub enum Error {
         /// The least it must have, bytes.
         bytes_expected: u64,
     },
-    /// A header whose bytes are not what was written.
-    #[error("the header of {path} is corrupt: {what}; restore the file from a copy, or load the data anew")]
+    /// The header of a file is corrupt.
+    #[error("the header of {path} is corrupt: {what}; restore the file from a copy, or load the data again")]
     CorruptHeader {
         /// The file.
         path: String,
-        /// What does not fit.
+        /// The mismatch.
         what: String,
     },
-    /// A page whose bytes are not what was written.
-    #[error("page {page} is corrupt: {what}; restore the database from a copy, or load the data anew")]
+    /// A page is corrupt.
+    #[error("page {page} is corrupt: {what}; restore the database from a copy, or load the data again")]
     CorruptPage {
         /// The page's number.
         page: u64,
-        /// What does not fit.
+        /// The mismatch.
         what: String,
     },
-    /// The database was not closed, and a file of the redo log is not there, without which its pages do not fit together.
+    /// The database was not closed, and a file of the redo log that recovery needs is missing.
     #[error(
-        "{path} is missing, and the database was not closed cleanly; bring the file back from where it was moved, or restore the database from a copy"
+        "{path} is missing, and the database was not closed cleanly; move the file back, or restore the database from a copy"
     )]
     MissingRedo {
         /// The file.
         path: String,
     },
-    /// A redo log that is not what was written, or not that of these pages.
+    /// The redo log is corrupt, or belongs to other pages.
     #[error(
-        "{path} is corrupt: {what}; bring the right files back, or restore the database from a copy (data files and redo log together)"
+        "{path} is corrupt: {what}; restore the right files, or restore the database from a copy (data files and redo log together)"
     )]
     CorruptRedo {
         /// The file, or the log as a whole.
         path: String,
-        /// What does not fit.
+        /// The mismatch.
         what: String,
     },
-    /// An earlier failure left in doubt what is on disk, so nothing more is read or written.
+    /// An earlier failure left the state on disk in doubt, so the database reads and writes nothing more.
     #[error(
-        "the database stopped after an earlier failure ({what}); close it, mend the cause, and open it again: what was committed is recovered"
+        "the database stopped after an earlier failure ({what}); close it, fix the cause, and open it again: committed data are recovered"
     )]
     Stopped {
         /// The failure.
         what: String,
     },
-    /// Undo that is not what was written.
+    /// The undo records are corrupt.
     #[error("the undo records are corrupt: {what}; restore the database from a copy")]
     CorruptUndo {
-        /// What does not fit.
+        /// The mismatch.
         what: String,
     },
-    /// A row that another transaction has changed since this one's snapshot was taken (first updater wins).
+    /// Another transaction has changed the row since this transaction's snapshot (first updater wins).
     #[error(
         "another transaction has changed the row since this one began; roll it back and try it again, or use read committed"
     )]
     WriteConflict,
-    /// Transactions waited for each other's row locks in a circle; this one was rolled back.
+    /// Transactions waited for each other's row locks in a cycle; this one was rolled back.
     #[error(
         "deadlock: transactions waited for each other's rows, and this one was rolled back; try it again"
     )]
     Deadlock,
-    /// A row was locked by another transaction for too long. What was written before is still there.
+    /// A row stayed locked by another transaction for too long. The changes made before are kept.
     #[error(
         "lock wait timeout: the row is locked by another transaction; try again, roll back, or raise lock_wait_timeout"
     )]
     LockWaitTimeout,
-    /// A wait for a row lock that another thread ended. What was written before is still there.
+    /// Another thread cancelled the wait for a row lock. The changes made before are kept.
     #[error("the wait for a row lock was cancelled; roll the transaction back, or try again")]
     LockWaitCancelled,
-    /// A transaction that is to be prepared under an XID that another one has.
+    /// Another prepared transaction already has this XID.
     #[error("there is a prepared transaction '{xid}' already; finish that one, or use another XID")]
     XidExists {
-        /// The XID, with what is not printable escaped.
+        /// The XID, with unprintable bytes escaped.
         xid: String,
     },
     /// No prepared transaction has that XID.
-    #[error("there is no prepared transaction '{xid}'; it was finished, or somebody is finishing it now")]
+    #[error("there is no prepared transaction '{xid}'; it was finished, or another session is finishing it")]
     UnknownXid {
-        /// The XID, with what is not printable escaped.
+        /// The XID, with unprintable bytes escaped.
         xid: String,
     },
     /// An operation on a transaction that was committed or rolled back.
     #[error("the transaction has ended; begin another one")]
     TransactionEnded,
-    /// Rows that are gone over as a transaction saw them, which has undone meanwhile what it had changed of them.
-    #[error("the transaction has undone changes that its iterator was going over; make another iterator")]
+    /// The transaction undid changes that the iterator sees.
+    #[error("the transaction has undone changes that its iterator sees; create a new iterator")]
     ChangesUndone,
     /// A savepoint of another transaction, or one that a rollback has gone back beyond.
-    #[error("the transaction has no such savepoint any more; roll it back to an earlier one, or wholly")]
+    #[error(
+        "the transaction has no such savepoint any more; roll back to an earlier one, or roll back the whole transaction"
+    )]
     UnknownSavepoint,
-    /// A table that cannot be dropped while transactions go on.
-    #[error("transactions are going on that may need the table '{name}'; end them, and try again")]
+    /// Active transactions prevent dropping the table.
+    #[error("active transactions may need the table '{name}'; end them, and try again")]
     TransactionsActive {
         /// The table's name.
         name: String,
@@ -262,8 +262,8 @@ pub enum Error {
         /// The name.
         name: String,
     },
-    /// A tree that is to be dropped, while someone has it in hand.
-    #[error("the tree '{name}' is in use; let go of its handles first")]
+    /// The tree to be dropped has open handles.
+    #[error("the tree '{name}' is in use; drop its handles first")]
     TreeInUse {
         /// The name.
         name: String,
@@ -280,8 +280,8 @@ pub enum Error {
         /// The name.
         name: String,
     },
-    /// A table that is to be dropped, while someone has it in hand.
-    #[error("the table '{name}' is in use; let go of its handles first")]
+    /// The table to be dropped has open handles.
+    #[error("the table '{name}' is in use; drop its handles first")]
     TableInUse {
         /// The name.
         name: String,
@@ -306,7 +306,7 @@ pub enum Error {
         /// The name.
         name: String,
     },
-    /// A row whose key, or whose values in a unique index, another row has.
+    /// Another row has the same key, or the same values in a unique index.
     #[error("a row with the same values in {index} is there already; change them, or update that row")]
     DuplicateKey {
         /// The name of the unique index, or [`PRIMARY_KEY`](crate::PRIMARY_KEY).
@@ -317,13 +317,13 @@ pub enum Error {
     PrimaryKeyChanged,
     /// A column that the table numbers has come to the end of its type.
     #[error(
-        "the column '{column}' has no number left; give the rows numbers that are free, or make the table anew"
+        "the column '{column}' has no number left; insert rows with explicit free numbers, or create the table again"
     )]
     NumbersExhausted {
         /// The column.
         column: String,
     },
-    /// An index whose entries are not those of its table's rows.
+    /// The entries of an index do not match the rows of its table.
     #[error("the index '{index}' does not agree with its table: {what}; drop the index and create it again")]
     CorruptIndex {
         /// The index.
@@ -358,7 +358,7 @@ pub enum Error {
         /// The first row out of order, counted from 0.
         row: u64,
     },
-    /// A key that does not fit a page with what must lie beside it.
+    /// A key is too large for a page.
     #[error(
         "a key of {size} bytes is too large: at most {max} with such a value; shorten it, or create the database with larger pages"
     )]
@@ -377,27 +377,27 @@ pub enum Error {
         max: usize,
     },
     /// A name that is empty or too long.
-    #[error("a {what} name of {size} bytes will not do; use 1 to {max} bytes")]
+    #[error("a {what} name of {size} bytes is not allowed; use 1 to {max} bytes")]
     BadName {
-        /// Whose name: a tree's or a property's.
+        /// The kind of object: a tree or a property.
         what: &'static str,
         /// Its length, bytes.
         size: usize,
-        /// What is allowed, bytes.
+        /// The maximum, bytes.
         max: usize,
     },
-    /// A schema, a key or a row that cannot be, or whose bytes are corrupt.
+    /// An invalid schema, key or row, or one whose bytes are corrupt.
     // Boxed: the others are half its size, and results with them are all over the engine.
     #[error(transparent)]
     Row(Box<RowError>),
     /// An option that cannot be.
-    #[error("{option} = {value} will not do; use {allowed}")]
+    #[error("{option} = {value} is not allowed; use {allowed}")]
     BadOption {
         /// The option's name in [`crate::EngineConfig`].
         option: &'static str,
-        /// What was asked for.
+        /// The requested value.
         value: u64,
-        /// What is allowed, in words.
+        /// The accepted values, in words.
         allowed: String,
     },
 }
@@ -414,14 +414,14 @@ impl Error {
         matches!(self, Error::Closed | Error::Forked | Error::Stopped { .. })
     }
 
-    /// Whether the same transaction, begun anew, may well succeed: it came in the way of others. What there was of it is
-    /// rolled back after [`Error::Deadlock`]; after [`Error::WriteConflict`] and [`Error::LockWaitTimeout`] it is to be
-    /// rolled back, or dropped, first.
+    /// Whether a retry of the whole transaction may succeed, because it conflicted with other transactions. After
+    /// [`Error::Deadlock`] the transaction is already rolled back. After [`Error::WriteConflict`] and
+    /// [`Error::LockWaitTimeout`], roll it back or drop it first.
     pub fn is_retryable(&self) -> bool {
         matches!(self, Error::Deadlock | Error::LockWaitTimeout | Error::WriteConflict)
     }
 
-    /// Whether the files of the database are not what was written: some of it is lost, or not in its place.
+    /// Whether the files of the database are damaged: data is lost, or out of place.
     pub fn is_damage(&self) -> bool {
         matches!(
             self,

@@ -1,8 +1,8 @@
-//! What fuzzers call (`engine/fuzz`, `make fuzz`): the parsers of all that comes from a disk, with any bytes.
+//! Fuzz targets (`engine/fuzz`, `make fuzz`): every parser of data that comes from a disk, run on arbitrary bytes.
 //!
-//! A target panics where a parser does, and where what a parser let pass does not keep what the code behind it relies on.
-//! Each stands beside its format, with inputs to begin with; the tests here run all of them on those, and on what random
-//! changes make of them, so that they go on fitting the code.
+//! A target panics where a parser does, and where an input that the parser accepted breaks a rule that later code
+//! relies on. Each target is in the module of its format, with seed inputs. The tests here run all targets on the seeds and on
+//! random changes of them, so that targets and code stay in step.
 
 pub(crate) mod input;
 
@@ -14,15 +14,15 @@ pub use crate::txn::fuzz::undo;
 
 /// A parser under test.
 pub struct Target {
-    /// Its name, which `cargo fuzz run` takes.
+    /// The name that `cargo fuzz run` takes.
     pub name: &'static str,
-    /// Takes any bytes.
+    /// Runs the parser on arbitrary bytes.
     pub run: fn(&[u8]),
-    /// Inputs that get far.
+    /// Inputs that reach deep into the parser.
     pub seeds: fn() -> Vec<Vec<u8>>,
 }
 
-/// All of them.
+/// All targets.
 pub const TARGETS: [Target; 5] = [
     Target { name: "page", run: page, seeds: crate::page::fuzz::seeds },
     Target { name: "log", run: log, seeds: crate::redo::fuzz::seeds },

@@ -1,13 +1,14 @@
 //! Which process this is: a child of fork(2) must not use what its parent has open.
 //!
-//! The child has the parent's memory and files, and of its threads only the one that called fork. So a lock that another thread
-//! held stays locked, nobody makes a commit durable, and a file lock that is released is released for the parent too. Every entry
-//! that may block asks [`Process::is_current`] first, and what is dropped in the child is left as it is ([`ProcessOwned`]).
+//! The child has the parent's memory and files, but only the thread that called fork. A lock that another thread held
+//! stays locked, no thread makes a commit durable, and a file lock that the child releases is released for the parent
+//! too. Every entry that may block checks [`Process::is_current`] first. A value that is dropped in the child is left
+//! alone ([`ProcessOwned`]).
 //!
-//! A page of memory that the kernel wipes in a child (`MADV_WIPEONFORK`) has the number of the process. The number is 0 until the
-//! process has asked for it. So the question costs two loads, and is answered in children of every kind, also of those that run
-//! no handler of `pthread_atfork`. Without such a page (a kernel before 4.14) the number is the process id, for a system call
-//! each time.
+//! A page of memory that the kernel wipes in a child (`MADV_WIPEONFORK`) has the number of the process; 0 means that
+//! the process has none yet. So the check costs two loads, and holds in children of every kind, including those that
+//! run no handler of `pthread_atfork`. Without such a page (a kernel before 4.14) the number is the process id, at the
+//! price of a system call each time.
 
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
@@ -18,7 +19,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 static PAGE: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
 /// In the page's stead where the system has none: always 0.
 static NO_PAGE: AtomicU64 = AtomicU64::new(0);
-/// The number for the next process. A child goes on from its parent's, so no process has an ancestor's number.
+/// The number for the next process. A child continues from its parent's, so no process has an ancestor's number.
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
 /// A process: not its children by fork(2), nor its parent.
@@ -42,7 +43,7 @@ impl Process {
         }
     }
 
-    /// Whether it is the one that asks.
+    /// Whether this is the calling process.
     #[inline]
     pub(crate) fn is_current(self) -> bool {
         page().load(Ordering::Relaxed) == self.0 || self.has_current_id()
@@ -89,9 +90,9 @@ fn map_page() -> Option<&'static AtomicU64> {
     let access = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: a new mapping, at an address of the system's choice.
     let start = unsafe { mmap_anonymous(ptr::null_mut(), bytes, access, MapFlags::PRIVATE) }.ok()?;
-    // SAFETY: the range is this mapping's, and nobody has stored anything there.
+    // SAFETY: the range is this mapping's, and holds no value yet.
     unsafe { madvise(start, bytes, Advice::LinuxWipeOnFork) }.ok()?;
-    // SAFETY: mapped for good, aligned, and zeros are a value.
+    // SAFETY: mapped forever, aligned, and zeros are a valid value.
     Some(unsafe { &*start.cast::<AtomicU64>() })
 }
 
@@ -121,7 +122,7 @@ impl<T> ProcessOwned<T> {
 impl<T> Drop for ProcessOwned<T> {
     fn drop(&mut self) {
         if self.is_here() {
-            // SAFETY: nobody uses it after this.
+            // SAFETY: the value is not used after this.
             unsafe { ManuallyDrop::drop(&mut self.value) };
         }
     }

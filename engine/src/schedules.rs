@@ -1,9 +1,9 @@
-//! Random and adversarial (PCT) schedules of a model, for the rooms that have one (shuttle).
+//! Random and adversarial (PCT) schedules of a model, for the modules that have one (shuttle).
 
 use shuttle::Runner;
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 
-/// FLIFO_MODEL_ITERATIONS asks for more schedules.
+/// FLIFO_MODEL_ITERATIONS sets the number of schedules.
 fn iterations() -> usize {
     std::env::var("FLIFO_MODEL_ITERATIONS").map_or(2000, |n| n.parse().expect("a number of schedules"))
 }

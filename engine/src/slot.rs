@@ -1,4 +1,4 @@
-//! The slot of a thread that uses several sessions: in a callback, or beside a statement.
+//! The slot of a thread that uses several sessions: in a callback, or together with a statement.
 //!
 //! A session that queued while its thread holds a slot in another session would wait for its own thread. So a thread has at most one
 //! slot of a scheduler, and its sessions pass it on:
@@ -51,7 +51,7 @@ struct Peer {
 const OWN: u8 = 0;
 /// Another session of the thread has it.
 const SHARED: u8 = 1;
-/// The session that ran on it has released it: it is acquired anew at the next ticket.
+/// The session that ran on this slot has released it; the next ticket acquires a new one.
 const LOST: u8 = 2;
 
 impl Peer {
@@ -77,7 +77,7 @@ pub(crate) struct Entries {
     peer: Arc<Peer>,
     /// The list's reference, while the session is not in the list: so an entry counts no reference.
     unlisted: Cell<Option<Arc<Peer>>>,
-    /// Whose slot it runs on.
+    /// The session whose slot this one uses.
     host: Cell<Option<Arc<Peer>>>,
     /// How many [`Entered`] exist.
     depth: Cell<u32>,
@@ -131,7 +131,7 @@ impl Entries {
         self.check_process()?;
         if self.depth.get() != 0 {
             self.take_ticket()?;
-        } else if !self.enter_beside(false) {
+        } else if !self.enter_shared(false) {
             self.session.enter()?;
         }
         Ok(self.entered())
@@ -140,7 +140,7 @@ impl Entries {
     /// Enters by force. Within an entry this keeps the slot, also without a ticket, or brings one if the entry has lost its own.
     pub(crate) fn enter_forced(&self) -> Entered<'_> {
         let acquires = self.forget_loss() || self.depth.get() == 0;
-        if !(acquires && self.enter_beside(true)) {
+        if !(acquires && self.enter_shared(true)) {
             self.session.enter_forced();
         }
         self.entered()
@@ -186,7 +186,7 @@ impl Entries {
         }
     }
 
-    /// Takes a ticket. Without one left, or if its slot is lost, it enters anew.
+    /// Takes a ticket. When the tickets are used up or the slot is lost, enters again.
     #[inline]
     pub(crate) fn take_ticket(&self) -> Result<()> {
         self.check_process()?;
@@ -199,14 +199,14 @@ impl Entries {
     #[cold]
     fn enter_anew(&self) -> Result<()> {
         self.forget_loss();
-        if !self.enter_beside(false) {
+        if !self.enter_shared(false) {
             self.session.enter()?;
         }
         self.peer.tickets.store(self.session.tickets(), Ordering::Relaxed);
         Ok(())
     }
 
-    /// Leaves, if its slot is lost: what it enters next is a slot. Returns whether it was.
+    /// Exits if its slot is lost, so that the next entry acquires one; returns whether it was lost.
     fn forget_loss(&self) -> bool {
         let is_lost = self.peer.is(LOST);
         if is_lost {
@@ -217,13 +217,13 @@ impl Entries {
     }
 
     /// Enters on the slot of another session of this thread. If it returns false, the thread has a slot in no session but this one.
-    fn enter_beside(&self, by_force: bool) -> bool {
+    fn enter_shared(&self, by_force: bool) -> bool {
         let others = self.others();
-        !others.is_empty() && self.enter_beside_any(&others, by_force)
+        !others.is_empty() && self.enter_shared_any(&others, by_force)
     }
 
     #[cold]
-    fn enter_beside_any(&self, others: &[Arc<Peer>], by_force: bool) -> bool {
+    fn enter_shared_any(&self, others: &[Arc<Peer>], by_force: bool) -> bool {
         let Some(host) = others.iter().find(|other| self.session.enter_on(&other.slot)) else {
             // Without a stall limit, others may have slots that cannot be taken.
             let forces = self.session.admission().config().stall_limit.is_none();
@@ -247,7 +247,7 @@ impl Entries {
     fn others(&self) -> SmallVec<[Arc<Peer>; 2]> {
         let others = |list: &RefCell<Vec<Arc<Peer>>>| {
             let mut list = list.borrow_mut();
-            // Those whose sessions are gone, and guards were leaked.
+            // Drops entries of sessions that are gone and whose guards were leaked.
             list.retain(|entered| Arc::strong_count(entered) > 1);
             let is_other = |entered: &&Arc<Peer>| {
                 entered.scheduler == self.peer.scheduler && !Arc::ptr_eq(entered, &self.peer)
@@ -264,8 +264,8 @@ impl Entries {
         }
     }
 
-    /// Runs a callback of the embedder's; calls `stalled` if it has lost its slot to the stall rule. Refused if the callback ran
-    /// without a slot, and there is none for what comes after it.
+    /// Runs an embedder's callback; calls `stalled` if the callback lost its slot to the stall rule. Refused if the
+    /// callback ran without a slot, and none is available for the rest of the operation.
     pub(crate) fn call_back<T>(&self, callback: impl FnOnce() -> T, stalled: impl FnOnce()) -> Result<T> {
         if self.callbacks_outside.get() != 0 {
             return self.call_outside(callback);

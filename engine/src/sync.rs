@@ -20,7 +20,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     unpoison(mutex.lock())
 }
 
-/// Locks for reading, beside other readers.
+/// Locks for reading, shared with other readers.
 pub(crate) fn read<T>(of: &RwLock<T>) -> RwLockReadGuard<'_, T> {
     unpoison(of.read())
 }

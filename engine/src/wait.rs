@@ -51,7 +51,7 @@ impl Waiter {
         self.entries.as_ref().map(Entries::enter_forced)
     }
 
-    /// Takes a ticket, for a row. Without one left, acquires the slot anew. The caller holds no latch.
+    /// Takes a ticket for a row. When the tickets are used up, acquires the slot anew. The caller holds no latch.
     #[inline]
     pub(crate) fn take_ticket(&self) -> Result<()> {
         self.entries.as_ref().map_or(Ok(()), Entries::take_ticket)
@@ -98,12 +98,12 @@ impl Waiter {
     }
 }
 
-/// Polls `is_done` up to `looks` times, some hundred nanoseconds apart; returns whether it is done.
+/// Polls `is_done` up to `polls` times, some hundred nanoseconds apart; returns whether it is done.
 ///
 /// For waits shorter than two context switches: a thread that polls no longer than two switches take at most doubles the
 /// cost of the wait (Karlin et al., SODA 1990).
-pub(crate) fn look_out(looks: u32, is_done: impl Fn() -> bool) -> bool {
-    (0..looks).any(|_| {
+pub(crate) fn poll(polls: u32, is_done: impl Fn() -> bool) -> bool {
+    (0..polls).any(|_| {
         let done = is_done();
         if !done {
             (0..8).for_each(|_| std::hint::spin_loop());

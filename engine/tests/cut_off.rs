@@ -84,7 +84,7 @@ fn a_load_whose_progress_panics_leaves_no_table_that_loses_rows_later() {
     assert_eq!(db.lost_pages().unwrap(), 0);
 }
 
-/// Without an index nothing is left for the next open: it is empty at once, and nothing of it is lost.
+/// Without an index nothing is left for the next open: the table is empty at once, and leaks no page.
 #[test]
 fn a_load_whose_last_progress_panics_leaves_nothing() {
     let disk = MemoryDisk::default();

@@ -1,9 +1,8 @@
-//! Databases whose pages and log were damaged, with checksums that fit the damage: so it gets past them, and meets the
-//! code that reads nodes, bitmaps, the catalog, versions, undo, and records of the log. Whatever is done with such a
-//! database ends, with what is there or with an error: no panic in any thread, nothing that goes on for ever, no
-//! allocation that the damage asks for.
+//! Databases with damaged pages and logs whose checksums fit the damage, so that it passes them and reaches the code
+//! that reads nodes, bitmaps, the catalog, versions, undo, and records of the log. Every operation on such a database
+//! ends, with a result or with an error: no panic in any thread, no infinite loop, no allocation of a damaged size.
 //!
-//! `FLIFO_SEEDS` says how many databases of each kind.
+//! `FLIFO_SEEDS` is the number of databases of each kind.
 
 mod common;
 
@@ -25,8 +24,8 @@ use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 const PAGE: usize = 4096;
 const FIRST_PAGE_AT: u64 = 64 << 10;
 const BLOCK: usize = 4096;
-/// No thread needs so long for one of these databases; a debug build on a busy machine takes a second.
-const FOR_EVER: Duration = Duration::from_secs(240);
+/// No thread needs this long for one of these databases; a debug build on a busy machine takes a second.
+const HANG_TIMEOUT: Duration = Duration::from_secs(240);
 /// More than the engine takes for itself with this configuration.
 const LARGE_BYTES: usize = 48 << 20;
 
@@ -312,7 +311,7 @@ fn read_all(db: &Database) -> Result<()> {
     let session = session(db);
     let mut found = Vec::new();
     let mut result = Ok(());
-    // What one cannot read says nothing of the next.
+    // An unreadable row says nothing about the next one.
     let mut first = |read: Result<()>| result = std::mem::replace(&mut result, Ok(())).and(read);
     for name in db.tree_names()? {
         let read = || {
@@ -389,9 +388,9 @@ impl Cases {
             counts
         });
         let case = format!("{kind}, seed {seed}");
-        if ended.recv_timeout(FOR_EVER) == Err(RecvTimeoutError::Timeout) {
-            eprintln!("{case}: it goes on for ever");
-            self.wrong.push(format!("{case}: it goes on for ever"));
+        if ended.recv_timeout(HANG_TIMEOUT) == Err(RecvTimeoutError::Timeout) {
+            eprintln!("{case}: it never ends");
+            self.wrong.push(format!("{case}: it never ends"));
             return;
         }
         let outcome = thread.join().unwrap_or_default();

@@ -55,7 +55,7 @@ fn history(disk: &MemoryDisk, reached: &mut Reached) -> Result<()> {
     db.close()
 }
 
-/// Opens what is left: it has all that the history was told to be durable, and is whole.
+/// Opens the remaining files: they have everything that was acknowledged as durable, and are consistent.
 fn check_left(disk: &MemoryDisk, reached: Reached, context: &str) {
     let db = match Database::open_on(on(disk), small()) {
         Ok(db) => db,

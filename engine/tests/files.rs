@@ -1,5 +1,4 @@
-//! Directories and files that are not as they should be: each is told by name, with what to do, and nothing is
-//! taken for good that is not.
+//! Invalid directories and files: each error names the file and says what to do, and no damaged file is accepted.
 
 mod common;
 
@@ -318,7 +317,7 @@ fn on_a_full_disk_a_delete_makes_room() {
     assert_eq!(db.lost_pages().unwrap(), 0);
 }
 
-/// The same of a table: deletes need undo, and what they delete goes when nobody can see it any more.
+/// The same for a table: deletes need undo, and deleted rows are removed when no snapshot sees them.
 #[test]
 fn on_a_full_disk_a_transaction_makes_room() {
     let disk = MemoryDisk::default();
@@ -356,7 +355,7 @@ fn on_a_full_disk_a_transaction_makes_room() {
     assert_eq!(common::all(&mut txn, &table).len() as u64, full + ROWS / 4 - ROWS / 2);
 }
 
-/// Runs the test `name` of this file in a process of its own, which is told `dir`.
+/// Runs the test `name` of this file in a process of its own, which receives `dir`.
 fn child(name: &str, dir: &Path) -> std::process::Output {
     Command::new(std::env::current_exe().unwrap())
         .args([name, "--exact", "--ignored", "--nocapture"])

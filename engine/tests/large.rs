@@ -97,7 +97,7 @@ fn what_is_too_large_is_one_clear_error() {
     assert_eq!((size, max), (256 * MIB, 256 * MIB - 38));
     assert!(matches!(txn.insert(&table, &[1; 905], &[1; 100]), Err(Error::KeyTooLarge { max: 904, .. })));
     assert!(txn.insert(&table, &[1; 904], &[1; 100]).unwrap());
-    // Nothing was written by those that were refused.
+    // Refused writes wrote nothing.
     txn.commit().unwrap();
     assert_eq!(all(&mut session.begin(Isolation::ReadCommitted), &table).len(), 1);
 }

@@ -111,7 +111,7 @@ fn the_end_of_a_table_is_a_gap() {
     waits(writer.insert(&empty, b"x", b"1"));
 }
 
-/// Purge has passed it while it was written over, and the record of its deletion is gone: nothing else tells of it.
+/// Purge has passed it while it was overwritten, and the record of its deletion is gone: no other record describes it.
 #[test]
 fn a_deleted_row_that_carries_a_gap_goes_when_it_was_written_over_in_vain() {
     let (db, table) = impatient();
@@ -277,7 +277,7 @@ fn of_two_that_read_what_the_other_writes_one_is_a_victim() {
     }
 }
 
-/// What a transaction did, and what it was told.
+/// An operation of a transaction, and its result.
 #[derive(Debug)]
 enum Did {
     Get(Vec<u8>, Option<Vec<u8>>),

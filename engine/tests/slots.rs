@@ -186,7 +186,7 @@ fn a_callback_uses_the_slot_of_its_operation() {
     assert!(!can_enter(), "the statement has not ended");
     let second = session.statement().unwrap();
     drop(statement);
-    assert!(!can_enter(), "nor has the one that was begun within it");
+    assert!(!can_enter(), "nor has the statement begun within it");
     drop(second);
     assert!(can_enter());
     assert_eq!(get(&mut inner, &table, b"b"), Some(b"2".to_vec()));

@@ -70,7 +70,7 @@ fn many_threads_read_a_tenth_of_which_is_in_memory() {
         let before = db.stats();
         read_at_random(&db, &tree, &limit_4(policy), 100);
         let after = db.stats();
-        // Nine tenths of 6400 reads miss, but for what happens to be there.
+        // Nine tenths of 6400 reads miss, except those that happen to be cached.
         assert!(after.pool.reads - before.pool.reads > 3000);
         assert!(after.pool.evictions - before.pool.evictions > 3000);
         let waits = after.waits.since(&before.waits);
@@ -131,8 +131,8 @@ fn rows_change_while_pages_come_and_go() {
     }
 }
 
-/// All threads want the same cold pages at once, and nothing is ever evicted: a reader whose wake-up is lost
-/// would wait for ever.
+/// All threads read the same cold pages at once, and nothing is ever evicted: a reader whose wake-up is lost would wait
+/// forever.
 #[test]
 fn all_who_wait_for_a_load_are_woken() {
     let disk = MemoryDisk::default();

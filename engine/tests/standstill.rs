@@ -187,7 +187,7 @@ fn a_rollback_on_a_full_disk_gets_what_purge_makes_free() {
     assert!(get(&mut sessions[0].begin(ReadCommitted), &table, b"large") == Some(large));
 }
 
-/// Who was told to try again would try for ever: nobody lets go of the row any more.
+/// A retry would go on forever: no transaction releases the row any more.
 #[test]
 fn who_waits_for_a_row_of_a_database_that_has_stopped_is_told_so() {
     let disk = MemoryDisk::default();

@@ -106,7 +106,7 @@ fn tables_come_and_go_beside_readers() {
     assert_eq!(check(&db, &kept), ROWS - 1);
 }
 
-/// What was committed a moment ago is there until purge comes by; a reader that sees it keeps nothing of that.
+/// A version committed just before stays until purge comes by; a reader that sees it needs none of the older ones.
 #[test]
 fn tables_come_and_go_beside_readers_that_purge_is_behind_of() {
     let db = Database::create_on(Arc::new(MemoryDisk::default()), small()).unwrap();
@@ -195,7 +195,7 @@ fn an_index_larger_than_the_memory_for_it_is_sorted_in_files() {
     assert_eq!(disk.names().unwrap().len(), names);
 }
 
-/// What a history does; the tables that must be there after so many of its steps.
+/// The steps of a history; the tables that must exist after that many steps.
 const STEPS: [(&str, &[(&str, u64)]); 9] = [
     ("create", &[("a", 0)]),
     ("load", &[("a", ROWS)]),
@@ -316,7 +316,7 @@ fn a_load_that_fails_takes_nothing_with_it() {
             break;
         }
     }
-    println!("{outcomes:?} times so many of the two succeeded");
+    println!("{outcomes:?} times, by the number of transactions that succeeded");
 }
 
 /// A load takes pages of a table that was changed since the checkpoint, and dropped. The power cut tears them: the log has

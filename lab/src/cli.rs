@@ -1,4 +1,4 @@
-//! The command line, and the checks that need no system: what passes here can be planned.
+//! The command line, and the checks that need no system access: a command line that passes them can be planned.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -27,7 +27,7 @@ macro_rules! exit_codes {
   3    the data directory or device cannot be used (not flifo's, damaged, not writable, disk full)
   4    a limit of the system or of the server is too low (descriptors, threads, memory, connections)
   5    the server of --target cannot be used, or a round on it failed
-  130  interrupted with Ctrl-C; what was measured is printed and saved"
+  130  interrupted with Ctrl-C; the measurements so far are printed and saved"
     };
 }
 
@@ -39,15 +39,15 @@ const SWEEP_EXAMPLES: &str = concat!(
   flifo sweep
       The published sweep: 1 to 1024 connections, three policies, under 5 minutes
   flifo sweep --quick --html sweep.html
-      The same in short, with a page to look at
+      A short version, with a page
   flifo sweep --workload read-only --policy fifo,flifo --concurrency 2,4,8 --threads 256,1024
-      Which limit is best for the whole transaction
+      The best limit for a whole transaction
   flifo sweep --buffer-pool 40M --leave-on-read yes,no --threads 64
       A buffer pool of a tenth of the data; waits for the disk with and without the slot
   flifo sweep --workload read-write,hot-rows-100 --flush-log-at-trx-commit 2 --time 10 --json run.json
-      What commits cost, and what a hundred rows do that everybody wants to change
+      The cost of commits, and of a hundred hot rows
   flifo sweep --workload ycsb-a --threads 64 --policy flifo --time 300 --rounds 1
-      Five minutes of one load: its lowest second beside its mean
+      Five minutes of one load: its lowest second compared with its mean
   flifo sweep --target mysql://app@127.0.0.1/sbtest --workload hot-rows-100 --threads 16,1024
       A MariaDB with flifo's plugin, without and with a limit, interleaved
 
@@ -55,8 +55,7 @@ const SWEEP_EXAMPLES: &str = concat!(
     exit_codes!()
 );
 
-/// Admission scheduling measured: throughput against connections, policy by policy, on an embedded
-/// on-disk B+tree.
+/// Measure admission scheduling: throughput against connections, policy by policy, on an embedded on-disk B+tree
 #[derive(Debug, Parser)]
 #[command(name = "flifo", version, after_help = EXIT_CODES, disable_help_subcommand = true)]
 pub struct Cli {
@@ -68,45 +67,45 @@ pub struct Cli {
 pub enum Command {
     /// Measure throughput against connections under several policies, and draw the curve
     ///
-    /// Loads a table of the sysbench kind (once; it is kept in --data), then measures every policy at
-    /// every number of connections. Each round is one pass over all of them, policies taking turns
-    /// (A B C, then C B A), so that what slows the machine for a while slows neighbours alike.
+    /// Loads a table of the sysbench kind (once; it is kept in --data), then measures every policy at every number of
+    /// connections. Each round is one pass over all of them, with the policies interleaved (A B C, then C B A), so that
+    /// a temporary slowdown of the machine affects neighbours alike.
     ///
-    /// The first Ctrl-C ends the running cell, prints and saves what was measured; the second ends at once.
+    /// The first Ctrl-C ends the running cell, then prints and saves the measurements so far; the second ends at once.
     #[command(after_help = EXIT_CODES, after_long_help = SWEEP_EXAMPLES)]
     Sweep(Box<SweepArgs>),
-    /// Measure a part by itself
+    /// Measure the scheduler, or the engine, against alternatives
     #[command(after_help = EXIT_CODES)]
     Bench {
         #[command(subcommand)]
         what: BenchCommand,
     },
-    /// Measure what the storage under a database can do
+    /// Measure the storage under a database
     ///
-    /// Writes test files of its own into a directory (DIR/flifo-iobench, removed at the end), then measures every
-    /// combination of workload, block size, files, mode and concurrency. Each round is one pass over all of them, so
-    /// that what slows the machine for a while slows neighbours alike. No other file is ever written.
+    /// Writes test files into a directory (DIR/flifo-iobench, removed at the end), then measures every combination of
+    /// workload, block size, files, mode and concurrency. Each round is one pass over all of them, so that a temporary
+    /// slowdown of the machine affects neighbours alike. No other file is ever written.
     ///
-    /// The first Ctrl-C ends the running cell, prints and saves what was measured; the second ends at once.
+    /// The first Ctrl-C ends the running cell, then prints and saves the measurements so far; the second ends at once.
     #[command(after_help = EXIT_CODES, after_long_help = IOBENCH_EXAMPLES)]
     Iobench(Box<IobenchArgs>),
-    /// Run a published study again, and print its claims beside what is measured here
+    /// Repeat a published study, and compare its claims with this machine's figures
     #[command(after_help = EXIT_CODES)]
     Experiment {
         #[command(subcommand)]
         what: ExperimentCommand,
     },
-    /// Read all of a database that nobody has open, and say whether it is sound
+    /// Check a closed database completely
     ///
-    /// Every page's checksum, and that it is what refers to it says; order and shape of every tree; the versions of
-    /// every row; free pages against used ones. Damage does not end the check: it goes on with what it can reach. A
-    /// database that was closed is not changed; one that was not is recovered first.
+    /// Verifies every page's checksum and its references, order and shape of every tree, the versions of every row, and
+    /// free pages against used ones. After damage the check continues with the pages it can still reach. A closed
+    /// database is not changed; a database that was not closed is recovered first.
     #[command(after_help = CHECK_EXIT_CODES)]
     Check(CheckArgs),
-    /// Say what is in a database that nobody has open
+    /// Describe a closed database
     ///
-    /// Format, files, whether it was closed, checkpoint and redo log; then, which costs a read of every page, tables
-    /// and trees with rows, pages and fill, free pages, and the rollback segments' history. Nothing is changed.
+    /// Shows the format, the files, whether it was closed, checkpoint and redo log. Then reads every page and shows
+    /// tables and trees with rows, pages and fill, free pages, and the rollback segments' history. Changes nothing.
     #[command(after_help = CHECK_EXIT_CODES)]
     Stat(StatArgs),
     /// One process of `iobench --as processes`; it takes its orders from standard input.
@@ -117,7 +116,7 @@ pub enum Command {
     Report(ReportArgs),
 }
 
-/// Rows of the embedded engine's table if nobody says.
+/// Default number of rows of the embedded engine's table.
 pub(crate) const TABLE_SIZE: u32 = 2_000_000;
 
 /// Options of `flifo sweep`.
@@ -149,7 +148,7 @@ pub struct SweepArgs {
     #[arg(help_heading = "What is measured", long, value_name = "US", default_value = "50", value_parser = clap::value_parser!(u64).range(1..=1_000_000), conflicts_with = "target")]
     pub quantum: u64,
 
-    /// What the connections ask for, a list of point-select, read-only, read-write, update-index, update-non-index,
+    /// Requests of the connections, a list of point-select, read-only, read-write, update-index, update-non-index,
     /// hot-rows-N, and without --target also insert, ycsb-a to ycsb-f
     ///
     /// point-select: a row by its id. read-only: sysbench's transaction of 10 point selects and 4 ranges, without
@@ -162,11 +161,11 @@ pub struct SweepArgs {
     #[arg(help_heading = "What is measured", long, value_name = "W,..", value_delimiter = ',', value_parser = Workload::from_str, default_value = "point-select")]
     pub workload: Vec<Workload>,
 
-    /// CPU time of each statement besides the engine's, microseconds
+    /// CPU time of each statement in addition to the engine's, microseconds
     ///
-    /// The engine is embedded: nothing parses, optimises or converts. A server does all that inside the
-    /// slot, some 20 to 50 microseconds a statement; this arithmetic stands for it. 0 measures the bare
-    /// engine, whose point select takes little more than a microsecond.
+    /// The engine is embedded: it does not parse, optimise or convert. A server does all that while it holds the slot,
+    /// some 20 to 50 microseconds a statement; this arithmetic stands for it. 0 measures the bare engine, whose point
+    /// select takes little more than a microsecond.
     #[arg(help_heading = "What is measured", long, value_name = "US", value_parser = clap::value_parser!(u16).range(..=10_000), default_value = "20", conflicts_with = "target")]
     pub statement_work: u16,
 
@@ -189,11 +188,11 @@ pub struct SweepArgs {
     #[arg(help_heading = "What is measured", long, value_name = "SECONDS", value_parser = seconds)]
     pub time: Option<f64>,
 
-    /// Seconds of load before each measurement [default: an eighth of --time up to 0.5; with --target half of it
-    /// up to 3]
+    /// Seconds of load before each measurement [default: an eighth of --time up to 0.5; with --target half of it up to
+    /// 3]
     ///
-    /// Every load starts with a burst. Where it ends in a collapse, that takes seconds: too short a warm-up shows
-    /// the burst.
+    /// Every load starts with a burst. A load that collapses takes seconds to do so: too short a warm-up measures the
+    /// burst.
     #[arg(help_heading = "What is measured", long, value_name = "SECONDS", value_parser = seconds)]
     pub warmup: Option<f64>,
 
@@ -205,10 +204,10 @@ pub struct SweepArgs {
     #[arg(long)]
     pub quick: bool,
 
-    /// Directory of the data, made if it is not there
+    /// Directory of the data, created if it does not exist
     ///
-    /// Reused if it holds a complete table of the same size and seed; loaded anew if it is of this
-    /// command's making and does not; never touched if it is something else's.
+    /// A complete table of the same size and seed is reused; other data of this command are loaded again; data of other
+    /// programs are never touched.
     #[arg(
         help_heading = "Data and engine",
         long,
@@ -218,8 +217,8 @@ pub struct SweepArgs {
     )]
     pub data: PathBuf,
 
-    /// Rows of the table, some 250 bytes each with their index [default: 2000000; with --target what the table has, 1000000 for a
-    /// new one]
+    /// Rows of the table, some 250 bytes each with their index [default: 2000000; with --target the rows of the
+    /// existing table, or 1000000 for a new one]
     #[arg(help_heading = "Data and engine", long, visible_alias = "rows", value_name = "ROWS", value_parser = table_size)]
     pub table_size: Option<u32>,
 
@@ -242,17 +241,17 @@ pub struct SweepArgs {
     #[command(flatten)]
     pub engine: EngineArgs,
 
-    /// What makes rows and statements; the same seed gives the same ones
+    /// Seed of rows and statements
     #[arg(help_heading = "Data and engine", long, value_name = "N", default_value = "1")]
     pub seed: u64,
 
     /// Measure a live MariaDB or MySQL instead: `mysql://user[:password]@host[:port]/database` or
     /// unix:/path/to/socket?user=..&db=..
     ///
-    /// The table sbtest1 is made in the database if it is not there, and never dropped; a table of another shape
-    /// is refused. The password may stand in the environment's MYSQL_PWD. Policies other than none need flifo's
-    /// plugin in the server (INSTALL SONAME 'flifo'); its settings are changed between cells and put back at the
-    /// end. Accounts with CONNECTION ADMIN pass the plugin by: put load on it as an ordinary user.
+    /// Creates the table sbtest1 in the database if it does not exist, and never drops it; refuses a table of another
+    /// shape. The password may be in the environment variable MYSQL_PWD. Policies other than none need flifo's plugin
+    /// in the server (INSTALL SONAME 'flifo'); its settings change between cells and are restored at the end. Accounts
+    /// with CONNECTION ADMIN bypass the plugin: use an ordinary user for the load.
     #[arg(help_heading = "A live server", long, value_name = "ADDRESS", value_parser = Address::from_str)]
     pub target: Option<Address>,
 
@@ -267,14 +266,14 @@ pub struct SweepArgs {
     #[arg(help_heading = "A live server", long, value_name = "P", value_enum)]
     pub protocol: Option<Protocol>,
 
-    /// Threads that play the clients, each for its share of the connections [default: half the processors, 2 to 16]
+    /// Event-loop threads for the clients, which share the connections [default: half the CPUs, 2 to 16]
     #[arg(help_heading = "A live server", long, value_name = "N", value_parser = small_number)]
     pub client_threads: Option<u32>,
 
-    /// Put load on a server that is not on this machine
+    /// Put load on a server on another machine
     ///
-    /// Without it only sockets and loopback addresses are accepted: a sweep takes all that a server has. Use it
-    /// on servers that are yours to load.
+    /// Without it only sockets and loopback addresses are accepted: a sweep saturates a server. Use it only on servers
+    /// that you may load.
     #[arg(help_heading = "A live server", long)]
     pub allow_remote: bool,
 
@@ -308,7 +307,7 @@ pub struct ReportArgs {
 }
 
 impl Cli {
-    /// The command, or what to print instead: help as it is, an error as one line.
+    /// Parses the command line; otherwise returns the text to print: help, or an error in one line.
     pub fn parse_args() -> Result<Cli, ParseOutcome> {
         Cli::try_parse().map_err(|error| {
             if error.use_stderr() {
@@ -322,16 +321,16 @@ impl Cli {
     }
 }
 
-/// Why there is no command to run.
+/// Why no command runs.
 #[derive(Debug)]
 pub enum ParseOutcome {
-    /// Help or version was asked for.
+    /// A request for help or version.
     Help(clap::Error),
     /// The command line is wrong.
     Wrong(Error),
 }
 
-/// Whose help to point to.
+/// The command whose help the error names.
 fn helpful_command() -> &'static str {
     match std::env::args_os().nth(1) {
         Some(word) if word == "bench" => "flifo bench admission",
@@ -344,7 +343,7 @@ fn helpful_command() -> &'static str {
     }
 }
 
-/// clap's message without its frame: what is wrong, what is possible, where to read on.
+/// clap's message without its frame: the problem, the choices, the help to read.
 fn one_line(rendered: &str, command: &str) -> String {
     let told: Vec<&str> = rendered
         .lines()
@@ -395,7 +394,7 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// A size as it is typed: a number, or one with K, M, G or T (of 1024).
+/// Parses a size: a number, or one with K, M, G or T (of 1024).
 pub fn bytes(text: &str) -> Result<u64, String> {
     let wrong = || format!("'{text}' is no size: use a number of bytes, or one with K, M or G, as in 512M");
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
@@ -423,13 +422,13 @@ fn threads(text: &str) -> Result<u32, String> {
     number(text, "connections", 1..=16_384)
 }
 
-/// 0 stands for auto.
+/// 0 means auto.
 fn concurrency(text: &str) -> Result<u32, String> {
     if text == "auto" {
         return Ok(0);
     }
     if text == "0" {
-        return Err("a limit of 0 lets nobody in: use --policy none for no limit".into());
+        return Err("a limit of 0 admits no statement; use --policy none for no limit".into());
     }
     number(text, "a limit", 1..=Config::THREAD_CONCURRENCY_MAX)
 }

@@ -4,14 +4,14 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Now. Some 25 ns by way of the vDSO.
+/// The present time. Costs some 25 ns through the vDSO.
 #[inline]
 pub fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// A duration in nanoseconds; beyond 584 years it is 584 years.
+/// A duration in nanoseconds; at most 584 years.
 pub fn ns(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -21,7 +21,7 @@ pub fn utc_now() -> String {
     utc(clock_gettime(ClockId::Realtime).tv_sec)
 }
 
-/// The start of a run by both clocks: its date, and what its length is counted from.
+/// The start of a run by both clocks: its date, and the base of elapsed times.
 #[derive(Debug, Clone)]
 pub struct Start {
     utc: String,
@@ -29,17 +29,17 @@ pub struct Start {
 }
 
 impl Start {
-    /// Now.
+    /// The present time by both clocks.
     pub fn now() -> Self {
         Start { utc: utc_now(), at: Instant::now() }
     }
 
-    /// The date and time, as [`utc_now`] says it.
+    /// The date and time, as [`utc_now`] formats it.
     pub fn utc(&self) -> String {
         self.utc.clone()
     }
 
-    /// Seconds since then.
+    /// Seconds since the start.
     pub fn elapsed_s(&self) -> f64 {
         self.at.elapsed().as_secs_f64()
     }

@@ -1,29 +1,29 @@
-//! Everything that can end a command: one line that says what is wrong and what to do, and an exit code.
+//! The errors of the commands: one line that says what is wrong and what to do, and an exit code.
 
 use std::io;
 use std::path::PathBuf;
 
 use crate::workload::statement::Statement;
 
-/// The command did what it was asked to.
+/// The command succeeded.
 pub const EXIT_OK: u8 = 0;
-/// Something failed while it ran.
+/// The command failed while it ran.
 pub const EXIT_FAILURE: u8 = 1;
 /// The command line is wrong.
 pub const EXIT_USAGE: u8 = 2;
 /// The data directory cannot be used.
 pub const EXIT_DATA: u8 = 3;
-/// The system allows too little: descriptors, threads, memory.
+/// The system's limits are too low: descriptors, threads, memory.
 pub const EXIT_LIMITS: u8 = 4;
 /// The server of `--target` cannot be used.
 pub const EXIT_TARGET: u8 = 5;
-/// Stopped by Ctrl-C; what was measured is printed and saved.
+/// Stopped by Ctrl-C; the measurements so far are printed and saved.
 pub const EXIT_INTERRUPTED: u8 = 130;
 
 /// Why a command ended.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The command line asks for something that cannot be.
+    /// The command line is invalid.
     #[error("{0}")]
     Usage(String),
     /// A limit of the system is too low.
@@ -35,13 +35,13 @@ pub enum Error {
     /// The server of `--target` cannot be used.
     #[error("{0}")]
     Target(String),
-    /// A cell ended early; the run goes on with the next.
+    /// A cell ended early; the run continues with the next one.
     #[error("{0}")]
     Cell(String),
-    /// What was measured is kept, but for cells that failed.
+    /// Cells failed; the other measurements are kept.
     #[error("{0}")]
     Unmeasured(String),
-    /// The files of a database are not what was written.
+    /// The files of a database are damaged.
     #[error("{0}")]
     Damage(flifo_engine::Error),
     /// The engine said no while a cell ran.
@@ -50,12 +50,12 @@ pub enum Error {
     /// A file of results could not be written or read.
     #[error("{0}")]
     Report(#[from] crate::report::ReportError),
-    /// What was found in a database could not be printed.
+    /// The result could not be printed.
     #[error("cannot print what was found: {0}; free some space there, or send standard output elsewhere")]
     Print(io::Error),
     /// A row's bytes are no row's.
     #[error(
-        "row {id} of the table is not a row of sbtest: the data are damaged; remove the data directory to load them anew"
+        "row {id} of the table is not a row of sbtest: the data are damaged; remove the data directory to load them again"
     )]
     NotARow {
         /// The row's id.
@@ -63,10 +63,10 @@ pub enum Error {
     },
     /// A statement found fewer or more rows than the table has.
     #[error(
-        "a statement found the wrong number of rows ({statement:?}, {rows} rows): the data are damaged; remove the data directory to load them anew"
+        "a statement found the wrong number of rows ({statement:?}, {rows} rows): the data are damaged; remove the data directory to load them again"
     )]
     MissingRows {
-        /// What was asked.
+        /// The statement.
         statement: Statement,
         /// What came.
         rows: u32,
@@ -76,7 +76,7 @@ pub enum Error {
     Server {
         /// The server's exit code for it.
         exit_code: u8,
-        /// What it says.
+        /// Its message.
         text: String,
     },
     /// Bytes between client and server that make no sense.
@@ -103,7 +103,7 @@ pub enum Error {
     /// The operating system refused.
     #[error("{what}: {source}; {advice}")]
     System {
-        /// What was tried, as in "cannot open a socket pair".
+        /// The failed action, as in "cannot open a socket pair".
         what: String,
         /// Why not.
         source: io::Error,
@@ -124,14 +124,14 @@ pub enum Error {
 }
 
 impl Error {
-    /// The system gave no thread after `started` of ours.
+    /// The system refused a thread after `started` others.
     pub fn thread(started: u64, source: io::Error, fewer: &str) -> Self {
         Error::Limits(format!(
             "cannot start another thread after {started}: {source}; use {fewer} or raise the limit (ulimit -u, ulimit -v, cgroup pids.max)"
         ))
     }
 
-    /// The system gave no descriptor after `opened` of ours.
+    /// The system refused a descriptor after `opened` others.
     pub fn descriptors(opened: u64, errno: rustix::io::Errno) -> Self {
         Error::Limits(format!(
             "cannot open another socket after {opened}: {errno}; use fewer --threads or raise the limit (ulimit -n)"

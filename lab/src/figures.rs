@@ -1,11 +1,11 @@
-//! Figures of a round out of the scheduler's counters, for every command that runs one.
+//! The figures of a round from the scheduler's counters, for every command that runs one.
 
 use flifo_admission::Snapshot;
 use histogram::Histogram;
 
 use crate::results::AdmissionFigures;
 
-/// What admission counted between two snapshots.
+/// The admission counters between two snapshots.
 pub fn admission(difference: &Snapshot) -> AdmissionFigures {
     let woken = |quantile| quantile_us(&difference.woken_to_running_ns, quantile);
     let running = |quantile| quantile_us(&difference.running_ns, quantile);

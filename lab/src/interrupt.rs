@@ -1,7 +1,7 @@
-//! Ctrl-C: the first asks for an orderly end, the second ends the process at once. A terminal that hangs up asks, too, but
-//! never ends it at once.
+//! Ctrl-C: the first requests an orderly end, the second ends the process at once. A hang-up of the terminal requests
+//! an orderly end, too, but never ends the process at once.
 //!
-//! Everything that waits for long waits here, so that an interrupt ends the wait.
+//! Every long wait goes through this module, so that an interrupt ends it.
 
 use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +16,7 @@ use crate::error::{EXIT_INTERRUPTED, Error};
 
 static INTERRUPTED: Mutex<bool> = Mutex::new(false);
 static ASKED: Condvar = Condvar::new();
-/// Whether anybody has asked yet. Once true it stays so; relaxed, since the value is all that is passed.
+/// Whether the end was requested. Once true it stays so; relaxed, since no other data depend on it.
 static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
 
 /// Takes SIGINT and SIGTERM, and SIGHUP unless it is ignored, as `nohup` leaves it.
@@ -40,15 +40,15 @@ pub fn install() -> Result<(), Error> {
     })
 }
 
-/// What to do at SIGHUP from now on; what was done until now.
+/// Sets the action at SIGHUP; returns the previous one.
 fn on_hangup(action: libc::sighandler_t) -> libc::sighandler_t {
-    // SAFETY: SIG_IGN or a function of a handler's type that does only what a handler may, for the process's life; nobody
-    // else changes this signal's action meanwhile.
+    // SAFETY: SIG_IGN, or a function of a handler's type that does only what a handler may, for the process's life; no
+    // other code changes this signal's action.
     unsafe { libc::signal(libc::SIGHUP, action) }
 }
 
-/// A hang-up asks for the end, unless that has begun: it comes twice, from the shell to its jobs and from the kernel when
-/// the shell is gone, and is no impatience. Runs as a signal's handler: an atomic swap and a system call are all it may do.
+/// A hang-up requests the end, unless that has begun: it comes twice, from the shell to its jobs and from the kernel when
+/// the shell is gone. Runs as a signal's handler: an atomic swap and a system call are all it may do.
 extern "C" fn hung_up(_: libc::c_int) {
     if !HAS_BEGUN.swap(true, Ordering::Relaxed) {
         // The process is there, and may signal itself.
@@ -61,11 +61,11 @@ pub fn is_asked() -> bool {
     *lock(&INTERRUPTED)
 }
 
-/// Sleeps until the clock shows what `until_ns` says now; asked again every 10 ms, for it may change.
-/// True if Ctrl-C came.
+/// Sleeps until the clock reaches the present value of `until_ns`, which is read every 10 ms, since it may change.
+/// Returns true if Ctrl-C came.
 pub fn sleep_until(mut until_ns: impl FnMut() -> u64) -> bool {
-    // As often as fio looks after its jobs, for comparison with it: where the kernel stops the tick whenever a processor
-    // idles, a timer that is near spares it that, and so a lone process some microseconds of each I/O.
+    // As often as fio checks its jobs, for comparable figures: where the kernel stops the tick of an idle CPU, a timer
+    // that is near avoids that, which saves a lone process some microseconds of each I/O.
     const SLICE: Duration = Duration::from_millis(10);
     let mut interrupted = lock(&INTERRUPTED);
     loop {

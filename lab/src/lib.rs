@@ -1,4 +1,4 @@
-//! The lab of flifo: measures, and shows what it measured.
+//! The lab of flifo: measures, and shows the results.
 //!
 //! | module | holds |
 //! |---|---|
@@ -6,21 +6,20 @@
 //! | `workload` | rows, statements, how a statement travels and how it runs |
 //! | `front` | connections: server threads and clients |
 //! | `sweep` | the plan of cells, the data, the run |
-//! | `iobench` | what the storage under a database can do |
-//! | `experiment` | a published study run again, its claims beside what is measured here |
+//! | `iobench` | measures the storage under a database |
+//! | `experiment` | repeats a published study and compares its claims |
 //! | `target` | a live MariaDB or MySQL in the engine's place |
-//! | `database` | a database that nobody has open, checked and described |
-//! | `bench` | the scheduler's policies beside what a user would pick instead, without the engine |
-//! | `crew` | threads that wait for an order, obey, report |
-//! | `limits`, `mounts`, `interrupt`, `progress` | what the system allows and has, Ctrl-C, what the user sees |
-//! | `results`, `statistics`, `sampler`, `output` | what is kept of a run; the files that hold it |
-//! | `report`, `published` | how it is shown, and what was published before |
+//! | `database` | a closed database, checked and described |
+//! | `bench` | the scheduler's policies compared with common alternatives, without the engine |
+//! | `thread_group` | threads that wait for an order, execute it, report |
+//! | `limits`, `mounts`, `interrupt`, `progress` | system limits and file systems, Ctrl-C, progress output |
+//! | `results`, `statistics`, `sampler`, `output` | the results of a run, and the files that hold them |
+//! | `report`, `published` | tables, pages, pictures; published figures for comparison |
 
 pub mod bench;
 pub mod cli;
 pub mod clock;
 pub mod command;
-pub mod crew;
 pub mod database;
 pub mod error;
 pub mod experiment;
@@ -39,4 +38,5 @@ pub mod sampler;
 pub mod statistics;
 pub mod sweep;
 pub mod target;
+pub mod thread_group;
 pub mod workload;

@@ -1,5 +1,5 @@
-//! What the system allows: file descriptors, threads, memory, disk. Asked before a run, so that a run
-//! that cannot end does not begin; what the kernel refuses later all the same is an error of its own.
+//! The system's limits: file descriptors, threads, memory, disk. Checked before a run, so that a run that cannot end
+//! does not begin; a later refusal by the kernel is an error of its own.
 
 use std::fs;
 use std::path::Path;
@@ -11,9 +11,9 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::cli::Bytes;
 use crate::error::Error;
 
-/// What to use instead, where `--threads` says how many connections.
+/// The remedy, where `--threads` sets the number of connections.
 pub const FEWER_THREADS: &str = "fewer --threads";
-/// The same where `--concurrency` says how many at a time.
+/// The remedy, where `--concurrency` sets the number of I/Os at a time.
 pub const SMALLER_CONCURRENCY: &str = "a smaller --concurrency";
 
 /// Descriptors beyond the connections' own: data files, standard streams, results, /proc.
@@ -21,10 +21,10 @@ const DESCRIPTORS_SPARE: u64 = 100;
 /// Threads beyond the connections' own: page cleaners, sampler, progress, signals.
 const THREADS_SPARE: u64 = 100;
 
-/// Has a file that would be larger than `ulimit -f` allows be an error of the write: its signal would end the process, with
-/// its test files left and its results lost. A program that is run from here inherits that.
+/// Turns the signal of `ulimit -f` into an error of the write; the signal would end the process, with its test files
+/// left and its results lost. Child programs inherit that.
 pub fn file_size_is_an_error() {
-    // SAFETY: SIG_IGN is a disposition; nobody else changes this signal's.
+    // SAFETY: SIG_IGN is a disposition; no other code changes this signal's.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
@@ -48,7 +48,7 @@ pub fn descriptors(needed: u64, fewer: &str) -> Result<(), Error> {
     })
 }
 
-/// Says no if a known limit of threads is too low.
+/// Fails if a known limit of threads is too low.
 pub fn threads(needed: u64, fewer: &str) -> Result<(), Error> {
     let needed = needed + THREADS_SPARE;
     let mut limits = vec![
@@ -77,7 +77,7 @@ pub fn threads(needed: u64, fewer: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Says no if the stacks of so many threads do not fit the address space that `ulimit -v` leaves.
+/// Fails if the stacks of that many threads do not fit the address space under `ulimit -v`.
 pub fn stacks(threads: u64, stack_bytes: u64, fewer: &str) -> Result<(), Error> {
     let Some(limit) = getrlimit(Resource::As).current else { return Ok(()) };
     let used = own_status().and_then(|status| status.vmsize).unwrap_or(0) * 1024;
@@ -108,7 +108,7 @@ fn check_threads(
     }
 }
 
-/// Says no if the memory at hand is less than what a run takes.
+/// Fails if the available memory is less than a run needs.
 pub fn memory(buffer_pool_bytes: u64, replies_bytes: u64) -> Result<(), Error> {
     let Some(available) = available_memory() else { return Ok(()) };
     if buffer_pool_bytes > available {
@@ -128,7 +128,7 @@ pub fn memory(buffer_pool_bytes: u64, replies_bytes: u64) -> Result<(), Error> {
     Ok(())
 }
 
-/// Says no if the memory at hand is less than what so many threads take.
+/// Fails if the available memory is less than that many threads need.
 pub fn thread_memory(threads: u64, bytes: u64, fewer: &str) -> Result<(), Error> {
     match available_memory() {
         Some(available) if bytes > available => Err(Error::Limits(format!(
@@ -140,21 +140,21 @@ pub fn thread_memory(threads: u64, bytes: u64, fewer: &str) -> Result<(), Error>
     }
 }
 
-/// Memory that this process can still have, bytes, as far as that is known.
+/// Memory that this process can still allocate, bytes, as far as known.
 pub fn available_memory() -> Option<u64> {
     let machine = Meminfo::current().ok().and_then(|memory| memory.mem_available);
     let cgroup = cgroup_room("memory");
     [machine, cgroup].into_iter().flatten().min()
 }
 
-/// Bytes free on the file system of `dir`, or of the nearest directory above that exists.
+/// Bytes free on the file system of `dir`, or of its nearest existing parent.
 pub fn free_disk(dir: &Path) -> Option<u64> {
     let existing = dir.ancestors().find(|dir| dir.exists()).unwrap_or(Path::new("."));
     let existing = if existing.as_os_str().is_empty() { Path::new(".") } else { existing };
     rustix::fs::statvfs(existing).ok().map(|stat| stat.f_bavail * stat.f_frsize)
 }
 
-/// Says no if the file system of `dir` has less than `needed` bytes free.
+/// Fails if the file system of `dir` has less than `needed` bytes free.
 pub fn disk(dir: &Path, needed: u64) -> Result<(), Error> {
     let Some(free) = free_disk(dir) else { return Ok(()) };
     if free < needed {
@@ -196,7 +196,7 @@ fn all_tasks() -> Option<u64> {
     LoadAverage::current().ok().map(|load| u64::from(load.max))
 }
 
-/// The least room for `what`, `pids` or `memory`, of this process's cgroup and those above it.
+/// The least remaining `what`, `pids` or `memory`, of this process's cgroup and its parents.
 fn cgroup_room(what: &str) -> Option<u64> {
     let own = Process::myself().and_then(|process| process.cgroups()).ok()?;
     let unified = own.into_iter().find(|group| group.hierarchy == 0)?;

@@ -22,14 +22,14 @@ fn main() -> ExitCode {
     let code = match Cli::parse_args() {
         Ok(cli) => match run(&cli.command) {
             Ok(ended) => ended.exit_code(),
-            Err(error) => tell(&error),
+            Err(error) => report(&error),
         },
         Err(ParseOutcome::Help(help)) => {
             // A reader that went away has read enough.
             let _ = help.print();
             EXIT_OK
         }
-        Err(ParseOutcome::Wrong(error)) => tell(&error),
+        Err(ParseOutcome::Wrong(error)) => report(&error),
     };
     ExitCode::from(code)
 }
@@ -70,7 +70,7 @@ fn run(command: &Command) -> Result<Ended, Error> {
     }
 }
 
-fn tell(error: &Error) -> u8 {
+fn report(error: &Error) -> u8 {
     let _ = writeln!(std::io::stderr(), "flifo: {error}");
     error.exit_code()
 }

@@ -1,7 +1,7 @@
-//! `/proc/self/mountinfo`: which file system a path is on.
+//! `/proc/self/mountinfo`: the file system of a path.
 //!
-//! By hand: `procfs` 0.18 leaves the kernel's escapes in paths (its issue 262), loses the order of options, and gives
-//! nothing of a list with a line that it does not understand.
+//! Parsed by hand: `procfs` 0.18 leaves the kernel's escapes in paths (its issue 262), loses the order of options, and
+//! rejects a list with one line that it does not understand.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
@@ -16,7 +16,7 @@ pub(crate) struct Mount {
     pub(crate) point: PathBuf,
     /// `ext4`, `xfs`, `tmpfs`.
     pub(crate) filesystem: String,
-    /// What was mounted, as `/dev/vda1`.
+    /// The mounted device, as `/dev/vda1`.
     pub(crate) source: String,
     /// Options of the mount point, then those of the file system that differ from them.
     pub(crate) options: String,

@@ -1,11 +1,11 @@
-//! The files that a command writes when it ends: whole or not at all, and nothing else in their place.
+//! The output files of a command: each is written completely or not at all, and its path keeps its kind.
 //!
-//! A regular file is replaced: what is new is written beside it, then renamed. A symbolic link stays, and the file
-//! that it leads to is replaced. A device or a pipe is there to be written to: a rename would put a file in its place,
-//! and as root that works on `/dev/null`, too. A block device is refused: it may hold a file system.
+//! A regular file is replaced: the new content is written to a temporary file, which is then renamed. A symbolic link
+//! stays, and the file that it leads to is replaced. A device or a pipe is written to: a rename would replace it by a
+//! file, and as root even `/dev/null`. A block device is refused: it may hold a file system.
 //!
-//! A command that has several things to write tries each, whatever became of those before it, and then tells the first
-//! error: what one disk or terminal does not take is no reason to lose the rest.
+//! A command with several outputs tries each, even after failures, and then returns the first error, so that a full
+//! disk or a closed terminal does not lose the other outputs.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -30,7 +30,7 @@ enum Place {
     WrittenTo,
 }
 
-/// Says no now rather than after minutes of measuring.
+/// Checks an output path before the measurements begin.
 pub fn check_writable(file: &Path) -> Result<(), Error> {
     let may_write = |path: &Path| access(path, Access::WRITE_OK).map_err(io::Error::from);
     let checked = place(file).and_then(|place| match place {
@@ -45,14 +45,14 @@ pub fn check_writable(file: &Path) -> Result<(), Error> {
     })
 }
 
-/// [`check_writable`] for all files of a command, which are to be different ones: the last would be all that is left.
+/// Applies [`check_writable`] to all output files of a command, which must differ from each other.
 pub fn check_all_writable<'a>(files: impl IntoIterator<Item = &'a PathBuf>) -> Result<(), Error> {
     let files: Vec<&Path> = files.into_iter().map(PathBuf::as_path).collect();
     files.iter().try_for_each(|file| check_writable(file))?;
     check_different(&files)
 }
 
-/// Says no where two of the paths lead to one regular file, whether or not it is there yet.
+/// Fails if two of the paths lead to one regular file, even a file that does not exist yet.
 pub fn check_different(files: &[&Path]) -> Result<(), Error> {
     let mut seen: Vec<PathBuf> = Vec::new();
     for path in files {
@@ -67,7 +67,7 @@ pub fn check_different(files: &[&Path]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Writes `bytes` as the whole of a file: a reader, or a full disk, never leaves half of it there.
+/// Replaces the whole content of a file: a reader, or a full disk, never sees half of it.
 pub fn replace_file(path: &Path, bytes: &[u8]) -> Result<(), ResultsError> {
     let written = place(path).and_then(|place| match place {
         Place::Replaced(file) => replace(&file, bytes),
@@ -76,7 +76,7 @@ pub fn replace_file(path: &Path, bytes: &[u8]) -> Result<(), ResultsError> {
     written.map_err(|source| ResultsError::Write { path: path.to_owned(), source })
 }
 
-/// Prints a text. To whom it goes may have gone away, and has read enough then: that is no error, as a full disk is.
+/// Prints a text. A closed reader has read enough and is no error, but a full disk is.
 pub fn print(out: &mut dyn Write, text: &str) -> io::Result<()> {
     match out.write_all(text.as_bytes()) {
         // A pipe without a reader; a terminal that has hung up.
@@ -88,12 +88,12 @@ pub fn print(out: &mut dyn Write, text: &str) -> io::Result<()> {
 fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut name = file.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.tmp", std::process::id()));
-    let beside = file.with_file_name(name);
-    let written = File::create(&beside)
+    let temporary = file.with_file_name(name);
+    let written = File::create(&temporary)
         .and_then(|mut new| new.write_all(bytes).and_then(|()| new.sync_all()))
-        .and_then(|()| fs::rename(&beside, file));
+        .and_then(|()| fs::rename(&temporary, file));
     written.inspect_err(|_| {
-        let _ = fs::remove_file(&beside);
+        let _ = fs::remove_file(&temporary);
     })
 }
 

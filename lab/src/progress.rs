@@ -1,11 +1,11 @@
-//! What the user sees while it runs: bars on a terminal, finished rows everywhere.
+//! Progress output: bars on a terminal, finished rows everywhere.
 
 use std::io::{IsTerminal, Write, stderr, stdout};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// The voice of a run. Bars and notes go to standard error, rows to standard output.
+/// The output of a run. Bars and notes go to standard error, rows to standard output.
 pub struct Progress {
     is_terminal: bool,
 }
@@ -15,9 +15,9 @@ impl Progress {
         Progress { is_terminal: stderr().is_terminal() }
     }
 
-    /// One line about something that happened.
+    /// Prints one line about an event.
     pub fn note(&self, text: &str) {
-        // Nobody left to read it is no reason to stop.
+        // A closed output does not stop the run.
         let _ = writeln!(stderr(), "flifo: {text}");
     }
 
@@ -26,27 +26,27 @@ impl Progress {
         self.bar(u64::from(rows), "loading {bar:30} {percent}% of {human_len} rows, {eta} left {msg}")
     }
 
-    /// The bar of the buffer pool's warming.
+    /// The bar of the buffer pool's warm-up.
     pub fn warm(&self, rows: u32) -> ProgressBar {
         self.bar(u64::from(rows), "reading {bar:30} {percent}% of {human_len} rows, {eta} left")
     }
 
-    /// The bar of a look at all rows.
+    /// The bar of a check of all rows.
     pub fn check(&self, rows: u32) -> ProgressBar {
         self.bar(u64::from(rows), "checking {bar:30} {percent}% of {human_len} rows, {eta} left")
     }
 
-    /// The bar of test files that are written.
+    /// The bar of test files being written.
     pub fn files(&self, bytes: u64) -> ProgressBar {
         self.bar(bytes, "writing {msg} {bar:30} {percent}% of {total_bytes}, {eta} left, {bytes_per_sec}")
     }
 
-    /// The bar of a redo log that is replayed.
+    /// The bar of a redo log being replayed.
     pub fn recovery(&self, bytes: u64) -> ProgressBar {
         self.bar(bytes, "recovering {bar:30} {percent}% of {total_bytes} of redo log, {eta} left")
     }
 
-    /// The bar of pages that are checked.
+    /// The bar of pages being checked.
     pub fn pages(&self, pages: u64) -> ProgressBar {
         self.bar(pages, "checking {bar:30} {percent}% of {human_len} pages, {eta} left")
     }
@@ -76,7 +76,7 @@ impl Default for Progress {
     }
 }
 
-/// How far the sweep is.
+/// The progress of the sweep.
 pub struct SweepBar {
     bar: ProgressBar,
     begun: Instant,
@@ -87,12 +87,12 @@ pub struct SweepBar {
 }
 
 impl SweepBar {
-    /// Says what runs now.
+    /// Shows the running step.
     pub fn running(&self, what: &str) {
         self.bar.set_message(format!("{what}, {} left", minutes(self.left())));
     }
 
-    /// A step is done.
+    /// Advances by one step.
     pub fn advance(&mut self) {
         self.done += 1;
         self.bar.inc(1);
@@ -101,27 +101,27 @@ impl SweepBar {
     /// Prints a finished row above the bar.
     pub fn row(&self, row: &str) {
         self.bar.suspend(|| {
-            // A reader that went away misses rows; the run goes on, for its files are wanted.
+            // A closed reader misses rows; the run continues for its files.
             let _ = writeln!(stdout(), "{row}");
         });
     }
 
-    /// Prints a cell's row, if this round of so many is one that shows it: the first fills the table for who looks on, on a
-    /// terminal only; the last one has the medians.
+    /// Prints a cell's row in rounds that show it: the first round fills the table for a watcher, on a terminal only;
+    /// the last one has the medians.
     pub fn cell_row(&self, round: u32, rounds: u32, row: impl FnOnce() -> String) {
         if round + 1 == rounds || round == 0 && !self.bar.is_hidden() {
             self.row(&row());
         }
     }
 
-    /// One line about something that happened, above the bar.
+    /// Prints one line about an event above the bar.
     pub fn note(&self, text: &str) {
         self.bar.suspend(|| {
             let _ = writeln!(stderr(), "flifo: {text}");
         });
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub fn finish(&self) {
         self.bar.finish_and_clear();
     }

@@ -1,7 +1,7 @@
-//! The published figures, and how they compare with what was measured here.
+//! The published figures, compared with this machine's.
 //!
-//! Only ratios are compared: other processors, another server, another decade. Whether a claim holds is
-//! decided by the rounds alone: on which side of "no difference" they lie, and how far.
+//! Only ratios are compared: the CPUs, the server and the decade differ. The rounds alone decide whether a claim holds:
+//! on which side of "no difference" they are, and how far.
 
 use serde::Deserialize;
 
@@ -10,11 +10,11 @@ use crate::statistics::Spread;
 
 pub(crate) const FIGURES: &str = include_str!("../published/results.toml");
 
-/// Fewer connections than these say nothing of a claim about many: with 64 the published server that falls is still at
-/// its peak.
+/// Fewer connections than these say nothing about a claim on many: with 64 the published server that collapses is still
+/// at its peak.
 const MANY_CONNECTIONS: u32 = 128;
 
-/// The curve this project exists for: FLIFO against the server as it was.
+/// The curve that motivates this project: FLIFO against the unmodified server.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Flifo2009 {
@@ -22,7 +22,7 @@ pub struct Flifo2009 {
     pub year: u32,
     pub server: String,
     pub workload: String,
-    /// What the source leaves unsaid.
+    /// Facts that the source does not state.
     pub unsaid: Vec<String>,
     pub threads: Vec<u32>,
     pub flifo: PublishedCurve,
@@ -42,7 +42,7 @@ pub struct PublishedCurve {
     pub cpu_idle: f64,
 }
 
-/// Why the published figures cannot be used: only a change of the file can cause it.
+/// Why the published figures cannot be used; only a change of the file can cause it.
 #[derive(Debug, thiserror::Error)]
 pub enum PublishedError {
     #[error("lab/published/results.toml: {0}")]
@@ -52,7 +52,7 @@ pub enum PublishedError {
 }
 
 impl Flifo2009 {
-    /// The figures carried in the program.
+    /// The figures included in the program.
     pub fn load() -> Self {
         Self::parse(FIGURES).expect("a test reads the file that was compiled in")
     }
@@ -82,7 +82,7 @@ impl Flifo2009 {
             }
             let cpu = curve.cpu_user + curve.cpu_system + curve.cpu_idle;
             if (cpu - 100.0).abs() > 1.0 {
-                return invalid(format!("flifo-2009.{name}: processor shares add up to {cpu}, not to 100"));
+                return invalid(format!("flifo-2009.{name}: CPU shares add up to {cpu}, not to 100"));
             }
         }
         Ok(self)
@@ -105,7 +105,7 @@ impl PublishedCurve {
     }
 }
 
-/// What the rounds say of a claim.
+/// The verdict of the rounds on a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// Every round on the published side, and at least half the published size.
@@ -117,20 +117,20 @@ pub enum Verdict {
     /// Every round on the other side.
     Fails,
     /// A single round has no spread.
-    CannotBeTold,
+    Inconclusive,
     /// The run has no cells for it, or only of few connections.
     NotMeasured,
 }
 
 impl Verdict {
-    /// In words, for tables.
+    /// The verdict in words, for tables.
     pub fn words(self) -> &'static str {
         match self {
             Verdict::Holds => "holds here",
             Verdict::Weaker => "holds, but weaker",
             Verdict::NotShown => "not shown here",
             Verdict::Fails => "does not hold here",
-            Verdict::CannotBeTold => "cannot be told",
+            Verdict::Inconclusive => "inconclusive",
             Verdict::NotMeasured => "not measured",
         }
     }
@@ -141,7 +141,7 @@ impl Verdict {
             return Verdict::NotMeasured;
         };
         if measured.count < 2 {
-            return Verdict::CannotBeTold;
+            return Verdict::Inconclusive;
         }
         // Logarithms, so that half of an effect means the same above and below 1.
         let side = published.ln().signum();
@@ -162,7 +162,7 @@ impl Verdict {
     fn of_constancy(measured: Option<Spread>, published: f64) -> Verdict {
         match measured {
             None => Verdict::NotMeasured,
-            Some(share) if share.count < 2 => Verdict::CannotBeTold,
+            Some(share) if share.count < 2 => Verdict::Inconclusive,
             Some(share) if share.median >= published => Verdict::Holds,
             Some(share) if share.max >= published => Verdict::NotShown,
             Some(_) => Verdict::Fails,
@@ -170,15 +170,15 @@ impl Verdict {
     }
 }
 
-/// A published claim beside what was measured.
+/// A published claim and this run's figures.
 #[derive(Debug)]
 pub struct Comparison {
     pub claim: &'static str,
-    /// `None` where the source prints no such figure.
+    /// `None` if the source prints no such figure.
     pub published: Option<f64>,
     pub measured: Option<Spread>,
     pub verdict: Option<Verdict>,
-    /// The same in a plain sentence.
+    /// The comparison in a sentence.
     pub sentence: String,
 }
 
@@ -229,7 +229,7 @@ fn gain(measured: Option<Spread>, published: &Flifo2009, last: &str) -> Comparis
         Verdict::Weaker => "FLIFO is faster here too, by less",
         Verdict::NotShown => "the rounds here do not tell the two apart",
         Verdict::Fails => "FLIFO is not faster here",
-        Verdict::CannotBeTold => ONE_ROUND,
+        Verdict::Inconclusive => ONE_ROUND,
         Verdict::NotMeasured => NOT_BOTH,
     };
     Comparison {
@@ -252,7 +252,7 @@ fn flat(measured: Option<Spread>, published: &Flifo2009) -> Comparison {
         Verdict::Holds | Verdict::Weaker => "it stays level here too",
         Verdict::NotShown => "some rounds reach the published mark and some do not",
         Verdict::Fails => "it keeps less of its peak here",
-        Verdict::CannotBeTold => ONE_ROUND,
+        Verdict::Inconclusive => ONE_ROUND,
         Verdict::NotMeasured => NO_FLIFO,
     };
     Comparison {
@@ -276,7 +276,7 @@ fn falling(measured: Option<Spread>, published: &Flifo2009) -> Comparison {
         Verdict::Weaker => "it falls here too, by less",
         Verdict::NotShown => "some rounds fall and some do not",
         Verdict::Fails => "it does not fall here",
-        Verdict::CannotBeTold => ONE_ROUND,
+        Verdict::Inconclusive => ONE_ROUND,
         Verdict::NotMeasured => NO_FIFO,
     };
     Comparison {
@@ -296,7 +296,7 @@ fn fewer_switches(measured: Option<Spread>, published: &Flifo2009, last: &str) -
         Verdict::Weaker => "it switches less here too, by a smaller step",
         Verdict::NotShown => "the rounds here do not tell the two apart",
         Verdict::Fails => "it does not switch less in a second here",
-        Verdict::CannotBeTold => ONE_ROUND,
+        Verdict::Inconclusive => ONE_ROUND,
         Verdict::NotMeasured => NOT_BOTH,
     };
     Comparison {
@@ -406,7 +406,7 @@ mod tests {
         assert_eq!(comparisons[1].verdict, Some(Verdict::Holds));
     }
 
-    /// The verdicts of a run with so many of the made-up one's rounds, and with these connections only.
+    /// The verdicts of a run with this many of the made-up run's rounds, and with these connections only.
     fn verdicts(threads: &[u32], rounds: usize) -> Vec<Verdict> {
         let mut results = fixture::results();
         results.cells.retain(|cell| threads.contains(&cell.key.threads));
@@ -439,12 +439,12 @@ mod tests {
 
     #[test]
     fn a_single_round_gives_no_verdict() {
-        assert_eq!(verdicts(&[16, 1024], 1), [Verdict::CannotBeTold; 4]);
-        assert!(!verdicts(&[16, 1024], 2).contains(&Verdict::CannotBeTold));
+        assert_eq!(verdicts(&[16, 1024], 1), [Verdict::Inconclusive; 4]);
+        assert!(!verdicts(&[16, 1024], 2).contains(&Verdict::Inconclusive));
         let mut one = spread(1.0, 1.0, 1.0).unwrap();
         one.count = 1;
         let level = falling(Some(one), &Flifo2009::load());
-        assert_eq!(level.verdict, Some(Verdict::CannotBeTold));
+        assert_eq!(level.verdict, Some(Verdict::Inconclusive));
         assert!(level.sentence.ends_with("1.00 (one round) here: a single round has no spread: --rounds 3."));
     }
 }

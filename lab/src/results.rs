@@ -1,4 +1,4 @@
-//! What a run of the lab writes and reads back: JSON, schema 1.
+//! The results of a run of the lab: JSON, schema 1.
 //!
 //! Every key carries its unit as its last word and is explained in `docs/results.md` (a test compares the
 //! two). Keys stay: a later version adds keys and never renames or drops one. Reading ignores keys it does
@@ -27,10 +27,10 @@ use crate::statistics::Spread;
 /// The version of the layout described in `docs/results.md`.
 pub const SCHEMA: u32 = 1;
 
-/// No machine has, takes or counts more of anything; what a file says beyond is none of ours.
+/// The maximum of any figure of a real machine; higher values in a file are rejected.
 const FIGURE_MAX: f64 = 1e18;
 
-/// A whole run: where, with what, and what came out.
+/// A whole run: machine, settings, and figures.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Results {
     /// [`SCHEMA`].
@@ -50,22 +50,22 @@ pub struct Results {
     /// The machine it ran on.
     #[serde(default)]
     pub machine: Machine,
-    /// What holds for every cell.
+    /// The settings of all cells.
     #[serde(default)]
     pub settings: Settings,
-    /// One for each combination of setting and number of threads.
+    /// One cell for each combination of setting and number of threads.
     pub cells: Vec<Cell>,
 }
 
-/// What holds for every cell of a run.
+/// The settings of all cells of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Settings {
     pub rows: u64,
     pub range_size: u64,
-    /// Of the workload read-write.
+    /// For the workload read-write.
     pub read_write_range_size: u64,
-    /// CPU time of each statement besides the engine's.
+    /// CPU time of each statement in addition to the engine's.
     pub statement_work_us: u64,
     pub seed: u64,
     pub rounds: u32,
@@ -76,7 +76,7 @@ pub struct Settings {
     pub data_files: u32,
     pub page_size_bytes: u32,
     pub direct_io: bool,
-    /// Of the embedded engine: what of a commit has happened when it returns, 0, 1 or 2.
+    /// For the embedded engine: the durability of a commit when it returns, 0, 1 or 2.
     pub flush_log_at_trx_commit: Option<u8>,
     pub redo_capacity_bytes: Option<u64>,
     pub rollback_segments: Option<u32>,
@@ -90,9 +90,9 @@ pub struct Settings {
     /// The version and the cipher of the connections' TLS; empty without.
     pub server_tls: String,
     pub server_version: String,
-    /// What of the server's settings bears on its speed, at the start.
+    /// The server's settings that affect its speed, at the start.
     pub server_variables: Vec<Variable>,
-    /// Event loops that played the clients of a server.
+    /// Event-loop threads of the clients of a server.
     pub client_threads: u32,
 }
 
@@ -103,12 +103,11 @@ pub struct Variable {
     pub value: String,
 }
 
-/// What tells one cell from another.
+/// The key that identifies a cell.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct CellKey {
-    /// What was measured: `engine` for the embedded engine, `server` for a live one, `admission` for the
-    /// scheduler alone, `specimen` for a policy kept for comparison, `peer` for
-    /// what a user would pick instead of the scheduler.
+    /// What was measured: `engine` for the embedded engine, `server` for a live one, `admission` for the scheduler
+    /// alone, `specimen` for a policy kept for comparison, `peer` for a common alternative to the scheduler.
     pub target: String,
     /// `point-select`, `read-only` and so on; empty for a command that has loads.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -116,9 +115,9 @@ pub struct CellKey {
     /// `work-20`, `hot-row` and so on; empty for a command that has workloads.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub load: String,
-    /// `socket` or `direct`; of a server the protocol, `prepared` or `text`.
+    /// `socket` or `direct`; for a server the protocol, `prepared` or `text`.
     pub front: String,
-    /// A policy's name, or `auto` for an adaptive limit; of a peer its name.
+    /// A policy's name, or `auto` for an adaptive limit; for a peer its name.
     pub policy: String,
     /// The limit; 0 for none.
     pub concurrency: u32,
@@ -126,7 +125,7 @@ pub struct CellKey {
     pub tickets: u32,
     /// Connections.
     pub threads: u32,
-    /// A read from disk releases the slot in admission.
+    /// Whether a read from disk releases the slot in admission.
     #[serde(default)]
     pub leave_on_read: bool,
 }
@@ -137,7 +136,7 @@ pub struct Cell {
     #[serde(flatten)]
     pub key: CellKey,
     pub rounds: Vec<Round>,
-    /// Rounds that ended early, and so have no figures.
+    /// Rounds that ended early, without figures.
     #[serde(default)]
     pub failures: Vec<Failure>,
     #[serde(flatten, default)]
@@ -148,7 +147,7 @@ pub struct Cell {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     pub round: u32,
-    /// Why, in one line.
+    /// The reason, in one line.
     pub reason: String,
 }
 
@@ -165,7 +164,7 @@ pub struct Summary {
     pub p50_median_ms: Option<f64>,
     pub p95_median_ms: Option<f64>,
     pub p99_median_ms: Option<f64>,
-    /// The longest of all rounds, not a median: one starved statement counts.
+    /// The longest of all rounds, not a median, so that one starved statement counts.
     pub longest_ms: Option<f64>,
     pub context_switches_median_per_s: Option<f64>,
     pub context_switches_median_per_statement: Option<f64>,
@@ -177,7 +176,7 @@ pub struct Summary {
     pub enter_p99_median_us: Option<f64>,
     /// The longest of all rounds.
     pub enter_longest_us: Option<f64>,
-    /// Of all rounds: the longest wait, in rotations of the queue.
+    /// The longest wait of all rounds, in rotations of the queue.
     pub enter_longest_rotations: Option<f64>,
     pub server_statements_median_per_s: Option<f64>,
     pub server_cpu_median_us_per_statement: Option<f64>,
@@ -189,7 +188,7 @@ pub struct Summary {
     pub redo_bytes_median_per_s: Option<f64>,
     /// Of all rounds together.
     pub retries_sum: Option<u64>,
-    /// Of all rounds together; anything but 0 is a failure of the engine.
+    /// Sum over all rounds; anything but 0 is a failure of the engine.
     pub redo_hard_stops_sum: Option<u64>,
 }
 
@@ -197,7 +196,7 @@ pub struct Summary {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Round {
-    /// Counts from 0. Rounds of the same number ran close to each other in time: ratios pair them.
+    /// Counts from 0. Rounds of the same number ran close to each other in time, so ratios pair them.
     pub round: u32,
     /// The measured window.
     pub elapsed_s: f64,
@@ -206,8 +205,8 @@ pub struct Round {
     /// Statements per second.
     pub throughput_per_s: f64,
     pub transactions_per_s: f64,
-    /// Of a statement (point-select) or a transaction (read-only), from the client's first request to its
-    /// last reply, queueing included.
+    /// Latency of a statement (point-select) or a transaction (read-only), from the client's first request to its last
+    /// reply, including queueing.
     pub p50_ms: Option<f64>,
     pub p95_ms: Option<f64>,
     pub p99_ms: Option<f64>,
@@ -235,7 +234,7 @@ pub struct Round {
     pub seconds: Vec<Second>,
 }
 
-/// What the machine did during a round. Percentages are of all processors together.
+/// The machine's figures during a round. Percentages are of all CPUs together.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HostFigures {
@@ -261,7 +260,7 @@ pub struct HostFigures {
 pub struct Second {
     /// Seconds since the round's start.
     pub at_s: f64,
-    /// Statements and transactions that ended in that second of the window; `None` of the rest.
+    /// Statements and transactions that ended in that second of the window; `None` outside it.
     pub throughput_per_s: Option<f64>,
     pub transactions_per_s: Option<f64>,
     pub context_switches_per_s: Option<f64>,
@@ -273,20 +272,20 @@ pub struct Second {
     pub cpu_server: Option<f64>,
     pub cpu_client: Option<f64>,
     pub run_queue: Option<u32>,
-    /// What the engine did in that second of the window; `None` of the rest, and of a live server.
+    /// The engine's counters in that second of the window; `None` outside it, and for a live server.
     pub engine: Option<EngineSecond>,
 }
 
-/// What was counted in one second of a window.
+/// The counters of one second of a window.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PerSecond {
-    /// Statements whose reply came in it.
+    /// Statements whose reply came in that second.
     pub statements: u64,
-    /// Transactions whose last reply did.
+    /// Transactions whose last reply came in that second.
     pub transactions: u64,
 }
 
-/// Time from asking for a slot to running, measured from outside, so of any limiter.
+/// Time from requesting a slot to running, measured from outside, so for any limiter.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct EntryFigures {
@@ -295,20 +294,21 @@ pub struct EntryFigures {
     pub enter_p99_us: Option<f64>,
     pub enter_p999_us: Option<f64>,
     pub enter_max_us: Option<f64>,
-    /// The same in rotations of the queue, of our policies: a rotation serves as many from the queue as there are threads.
+    /// The same in rotations of the queue, for the scheduler's policies: a rotation serves as many from the queue as
+    /// there are threads.
     pub enter_max_rotations: Option<f64>,
-    /// The limit at the end of the round, of our policies; with `auto` it is the one that was found.
+    /// The limit at the end of the round, for the scheduler's policies; with `auto` the limit that the search found.
     pub limit: Option<u32>,
-    /// Most threads running at once, if they were counted.
+    /// Highest number of threads running at once, if counted.
     pub running_max: Option<u32>,
 }
 
-/// What admission counted during a round, and highest values since the cell's start, its load before the window included;
-/// nothing is known of a peer.
+/// Admission's counters during a round, and highest values since the cell's start, including its warm-up; unknown for a
+/// peer.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AdmissionFigures {
-    /// Slots acquired, in whatever way.
+    /// Slots acquired, in any way.
     pub admitted: Option<u64>,
     pub admitted_at_once: Option<u64>,
     /// Entries on a ticket, which acquire no slot.
@@ -338,7 +338,7 @@ pub struct AdmissionFigures {
     pub queued_max_us: Option<f64>,
 }
 
-/// What the buffer pool asked of the disk.
+/// The buffer pool's disk requests.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DiskFigures {
@@ -349,13 +349,13 @@ pub struct DiskFigures {
     pub free_frame_waits_per_s: Option<f64>,
 }
 
-/// What a live server counted itself between the two ends of a round.
+/// A live server's own counters between the two ends of a round.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ServerFigures {
-    /// Between the server's two readings, which the window's ends are only near to.
+    /// Time between the server's two readings, which are only near the window's ends.
     pub server_elapsed_s: Option<f64>,
-    /// `Questions`, without those of the measurement itself.
+    /// `Questions`, without the measurement's own.
     pub server_statements_per_s: Option<f64>,
     pub server_selects_per_s: Option<f64>,
     pub server_updates_per_s: Option<f64>,
@@ -365,7 +365,7 @@ pub struct ServerFigures {
     pub server_row_lock_waits_per_s: Option<f64>,
     /// User and system time of the server's process.
     pub server_cpu_us_per_statement: Option<f64>,
-    /// Of the server's threads, voluntary and involuntary.
+    /// Voluntary and involuntary context switches of the server's threads.
     pub server_context_switches_per_statement: Option<f64>,
     /// User and system time of the client's threads.
     pub client_cpu_us_per_statement: Option<f64>,
@@ -386,7 +386,7 @@ impl Results {
         }
     }
 
-    /// The cell of `key`, made if it is not there yet. Cells stand in the order of their first round.
+    /// The cell of `key`, created if necessary. Cells are in the order of their first round.
     pub fn cell_mut(&mut self, key: &CellKey) -> &mut Cell {
         let index = self.cells.iter().position(|cell| cell.key == *key).unwrap_or_else(|| {
             self.cells.push(Cell::new(key.clone()));
@@ -419,7 +419,7 @@ impl Results {
         Ok(results)
     }
 
-    /// Writes the file, whole.
+    /// Writes the complete file.
     pub fn save(&self, path: &Path) -> Result<(), ResultsError> {
         replace_file(path, self.to_json().as_bytes())
     }
@@ -461,7 +461,7 @@ impl Cell {
         Cell { key, rounds: Vec::new(), failures: Vec::new(), summary: Summary::default() }
     }
 
-    /// Adds a round and brings the summary up to date.
+    /// Adds a round and updates the summary.
     pub fn push(&mut self, round: Round) {
         self.rounds.push(round);
         self.summarise();
@@ -535,8 +535,8 @@ impl Cell {
 }
 
 impl Round {
-    /// Fills what follows from counts, time and samples; latencies, admission, fairness and disk are the
-    /// caller's to set afterwards.
+    /// Computes the figures that follow from counts, time and samples; the caller sets latencies, admission, fairness
+    /// and disk afterwards.
     pub fn new(round: u32, elapsed_s: f64, statements: u64, transactions: u64, samples: Samples) -> Self {
         let per_s = |count: u64| if elapsed_s > 0.0 { count as f64 / elapsed_s } else { 0.0 };
         let throughput_per_s = per_s(statements);
@@ -559,8 +559,7 @@ impl Round {
         }
     }
 
-    /// Puts in what the clients counted second by second. What is left of the window after its whole seconds is no
-    /// second.
+    /// Adds the clients' counters second by second. The rest of the window after its whole seconds is left out.
     pub fn with_seconds(mut self, counted: &[PerSecond]) -> Self {
         let whole = (self.elapsed_s + 1e-6) as usize;
         // A second in which nothing ended may be missing at the end.

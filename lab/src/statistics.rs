@@ -1,7 +1,7 @@
 //! Medians, spreads and paired ratios.
 //!
 //! Rounds are few (3 to 10) and a shared machine makes some of them bad, so everything here is a median
-//! with the lowest and highest value beside it; no mean, and no confidence that so few rounds cannot give.
+//! with the lowest and highest value; no mean, and no confidence interval, which needs more rounds.
 
 /// A median and how far the values lie around it.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -46,8 +46,8 @@ fn every_policy_and_peer_is_measured_and_keeps_its_limit() {
     );
     let json = results(&path);
     assert_eq!(json["interrupted"], false);
-    let contenders = POLICIES.len() + SPECIMENS.len() + PEERS.len();
-    assert_eq!(cells(&json).len(), 2 * contenders);
+    let variants = POLICIES.len() + SPECIMENS.len() + PEERS.len();
+    assert_eq!(cells(&json).len(), 2 * variants);
     let mut met_without_a_limit = 0.0f64;
     for cell in cells(&json) {
         assert!(cell.get("workload").is_none() && text(cell, "load") == "work-200");
@@ -216,14 +216,14 @@ fn ctrl_c_prints_and_saves_what_was_measured() {
 #[test]
 fn a_hangup_ends_a_run_unless_it_is_ignored() {
     // As nohup does it.
-    for (meanwhile, code, hangups) in [("true", 130, 1), ("true", 130, 2), ("trap '' HUP", 0, 1)] {
+    for (setup, code, hangups) in [("true", 130, 1), ("true", 130, 2), ("trap '' HUP", 0, 1)] {
         let temp = tempfile::tempdir().unwrap();
         let json = temp.path().join("out.json");
-        // Whoever runs the tests may ignore hang-ups, and a shell cannot undo that.
+        // The tests may run with hang-ups ignored, and a shell cannot undo that.
         let mut command = Command::new("env");
         command
             .args(["--default-signal=HUP", "sh", "-c"])
-            .arg(format!("{meanwhile} && exec \"$0\" \"$@\""))
+            .arg(format!("{setup} && exec \"$0\" \"$@\""))
             .arg(env!("CARGO_BIN_EXE_flifo"));
         command.args(["bench", "admission", "--load", "work-20", "--threads", "2", "--policy", "fifo,flifo"]);
         command.args(["--peer", "none", "--time", "0.4", "--rounds", "1", "--json"]).arg(&json);
@@ -237,7 +237,7 @@ fn a_hangup_ends_a_run_unless_it_is_ignored() {
             std::thread::sleep(std::time::Duration::from_millis(2));
         }
         lines.for_each(drop);
-        assert_eq!(child.wait().unwrap().code(), Some(code), "{meanwhile}");
-        assert_eq!(results(&json)["interrupted"], code == 130, "{meanwhile}");
+        assert_eq!(child.wait().unwrap().code(), Some(code), "{setup}");
+        assert_eq!(results(&json)["interrupted"], code == 130, "{setup}");
     }
 }

@@ -1,7 +1,7 @@
-//! Looks at the page in a real browser: are the charts drawn, in both themes, without asking the network?
+//! Opens the page in a real browser: are the charts drawn, in both themes, without network access?
 //!
-//! Skipped with a word where there is no Chromium; `FLIFO_REQUIRE_BROWSER=1` makes that a failure, and
-//! `FLIFO_BROWSER` names one that is not in the path.
+//! Skipped with a message if there is no Chromium; `FLIFO_REQUIRE_BROWSER=1` makes that a failure, and `FLIFO_BROWSER`
+//! names a browser outside the path.
 
 use std::io::Read as _;
 use std::net::TcpListener;
@@ -16,12 +16,12 @@ const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chro
 /// What the fixture's page must show: two workloads with twelve charts each, and one more where a transaction is not a
 /// statement.
 const CHARTS: usize = 2 * 12 + 1;
-/// Lines of a workload: throughput, beside the published, four latencies, switches, W and S, gain, and the
-/// server's and the client's part in three charts of processors; and the transactions of one of them.
+/// Lines of a workload: throughput, the published one, four latencies, switches, W and S, gain, and the server's and
+/// the client's part in three charts of CPU time; and the transactions of one of them.
 const LINES: usize = 2 * (3 + 4 + 4 * 3 + 3 + 4 + 2 + 3 * 2) + 3;
 /// Their points: eleven each, but nobody waits for a wake-up below 8 connections (two W, one bound).
 const POINTS: usize = 11 * LINES - 2 * 3 * 3;
-/// Five parts of the processors' time, for three policies, at eleven numbers of connections.
+/// Five parts of the CPU time, for three policies, at eleven numbers of connections.
 const BARS: usize = 2 * 5 * 3 * 11;
 
 #[test]
@@ -49,7 +49,7 @@ fn the_page_is_drawn_in_light_and_in_dark() {
     }
 }
 
-/// A bench's page: four panels of seven charts, on logarithmic axes, each contender a line of its own colour.
+/// A bench's page: four panels of seven charts, on logarithmic axes, each variant a line of its own colour.
 #[test]
 fn the_page_of_a_bench_is_drawn() {
     let Some(browser) = browser() else { return };
@@ -63,7 +63,7 @@ fn the_page_of_a_bench_is_drawn() {
         let root = &root[..root.find("><").unwrap_or(root.len())];
         assert!(!root.contains("data-error"), "{theme}: the page reports an error: {root}");
         assert!(root.contains("data-drawn=\"28\""), "{theme}: {root}");
-        // Five charts of all five contenders, two of the policies alone, in one of which each has two lines.
+        // Five charts of all five variants, two of the policies alone, in one of which each has two lines.
         let lines = dom.matches("class=\"trace scatter trace").count();
         assert_eq!(lines, 4 * (5 * 5 + 2 + 2 * 2), "{theme}: lines");
         assert!(dom.contains(&format!("stroke: {tokio_colour}")), "{theme}: tokio's colour");
@@ -91,7 +91,7 @@ fn the_page_of_an_iobench_is_drawn() {
         let lines = dom.matches("class=\"trace scatter trace").count();
         assert_eq!(lines, 5 * curves, "{theme}: lines");
         assert!(dom.contains(&format!("stroke: {one_file}")), "{theme}: one file's colour");
-        assert!(dom.contains("cannot be told") && dom.contains("innodb_io_capacity_max"), "{theme}");
+        assert!(dom.contains("inconclusive") && dom.contains("innodb_io_capacity_max"), "{theme}");
     }
 }
 

@@ -198,7 +198,8 @@ fn a_database_that_was_not_closed_is_recovered_by_check_and_not_by_stat() {
     assert_eq!(db.check_tree(&db.tree("words").unwrap()).unwrap().rows, 3000);
 }
 
-/// Data files that were put back from an older copy, beside a log that goes on from them, and beside one that has gone round since.
+/// Data files restored from an older copy, with a log that continues from them, and with a log that has wrapped around
+/// since.
 #[test]
 fn stat_changes_nothing_of_data_files_that_are_older_than_their_log() {
     for (changes, told, next_open) in
@@ -229,7 +230,7 @@ fn is_data(path: &Path) -> bool {
     path.file_name().unwrap().to_string_lossy().starts_with("data")
 }
 
-/// Opens the database, changes all rows of its table so often, and closes it.
+/// Opens the database, changes all rows of its table `times` times, and closes it.
 fn change(dir: &Path, times: u32) {
     let db = Database::open(dir, config()).unwrap();
     let table = db.table("accounts").unwrap();
@@ -274,7 +275,7 @@ fn pages_of_a_load_that_was_cut_off_are_told_and_freed_on_demand() {
     db.bulk_load(&tree, (0..7000_u32).map(|row| (row.to_be_bytes(), [7; 200])), |_| {}).unwrap();
     db.close().unwrap();
     let now = json("check", &dir, 0)["space"]["used_pages"].as_u64().unwrap();
-    assert!(now <= used, "{now} pages in use, {used} with those that were leaked");
+    assert!(now <= used, "{now} pages in use, {used} with the leaked ones");
 }
 
 #[test]
@@ -380,7 +381,7 @@ fn a_full_disk_behind_standard_output_is_told_and_is_no_damage() {
             let mut printing = flifo();
             fails(printing.arg(command).arg(&dir).args(options).stdout(full), 3, &["cannot print", "space"]);
         }
-        // Who closed the pipe has read enough.
+        // The reader that closed the pipe has read enough.
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         let output = flifo().arg(command).arg(&dir).stdout(writer).output().unwrap();

@@ -169,7 +169,7 @@ fn what_a_killed_run_left_is_removed_by_the_next() {
         .spawn()
         .unwrap();
     wait_for_files(temp.path());
-    // While it runs, nobody else may.
+    // Only one run at a time.
     fails(one_cell(temp.path(), "0.1").args(["--mode", "buffered"]), 3, &["another flifo iobench"]);
     child.kill().unwrap();
     child.wait().unwrap();

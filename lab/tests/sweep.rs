@@ -49,15 +49,15 @@ fn check_all_cells(json: &Value, front: &str) {
         }
         seen.push(format!("{} {} {}", cell["workload"], cell["policy"], cell["threads"]).replace('"', ""));
     }
-    let mut wanted = Vec::new();
+    let mut expected = Vec::new();
     for threads in [1, 3] {
         for workload in ["point-select", "read-only"] {
             for policy in ["none", "fifo", "flifo"] {
-                wanted.push(format!("{workload} {policy} {threads}"));
+                expected.push(format!("{workload} {policy} {threads}"));
             }
         }
     }
-    assert_eq!(seen, wanted);
+    assert_eq!(seen, expected);
     assert!(total > 0.0);
 }
 
@@ -147,7 +147,7 @@ fn data_are_reused_when_they_fit_and_made_anew_when_they_do_not() {
     assert_eq!(quick(&["--table-size", "2000"]), "");
     assert_eq!(changed_at(temp.path()), before, "reading writes nothing");
     let said = quick(&["--table-size", "2001"]);
-    assert!(said.contains("rows = 2000, not 2001: loading anew") && said.lines().count() == 1, "{said}");
+    assert!(said.contains("rows = 2000, not 2001: loading again") && said.lines().count() == 1, "{said}");
     let said = quick(&["--table-size", "2001", "--seed", "9"]);
     assert!(said.contains("seed = 1, not 9"), "{said}");
 }
@@ -155,7 +155,7 @@ fn data_are_reused_when_they_fit_and_made_anew_when_they_do_not() {
 fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let patience = Instant::now() + Duration::from_secs(60);
     while !is_so() {
-        assert!(Instant::now() < patience, "waited in vain: {what}");
+        assert!(Instant::now() < patience, "timed out: {what}");
         std::thread::sleep(Duration::from_millis(2));
     }
 }
@@ -175,7 +175,7 @@ fn a_killed_load_is_made_anew() {
     signal(&child, Signal::KILL);
     assert_eq!(child.wait().unwrap().signal(), Some(9));
     let said = succeeds(&mut tiny(&data));
-    assert!(said.contains("was not completed: loading anew"), "{said}");
+    assert!(said.contains("was not completed: loading again"), "{said}");
     assert_eq!(succeeds(&mut tiny(&data)), "");
 }
 

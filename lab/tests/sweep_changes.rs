@@ -1,5 +1,5 @@
-//! The real binary measures workloads that write: their figures hang together, the table is what the clients were told,
-//! and the next run finds it as it must be.
+//! The real binary measures workloads that write: their figures are consistent, the table matches the acknowledged
+//! changes, and the next run accepts it.
 
 mod common;
 
@@ -142,7 +142,7 @@ fn settings_are_noted_and_seconds_are_counted() {
     // Other rollback segments are other data.
     let mut other = run(&data, &["--threads", "1", "--time", "0.05", "--policy", "none"]);
     let said = succeeds(other.args(["--rollback-segments", "4"]));
-    assert!(said.contains("rollback_segments = 3, not 4: loading anew"), "{said}");
+    assert!(said.contains("rollback_segments = 3, not 4: loading again"), "{said}");
 }
 
 #[test]
@@ -157,8 +157,8 @@ fn data_that_were_changed_are_used_again() {
     assert_eq!(succeeds(&mut run(temp.path(), &read)), "");
 }
 
-/// A disk that is full at the end: what it does not take is told, and neither the rest nor the account of the table is
-/// lost.
+/// A disk that is full at the end: the failed output is reported, and neither the other outputs nor the table's audit
+/// are lost.
 #[test]
 fn what_cannot_be_written_takes_nothing_with_it() {
     let temp = tempfile::tempdir().unwrap();
@@ -208,7 +208,7 @@ fn data_of_an_older_layout_are_made_anew() {
     database.set_property("row_format", "1").unwrap();
     database.close().unwrap();
     let said = succeeds(&mut tiny(temp.path()));
-    assert!(said.contains("row_format = 1, not 2: loading anew") && said.lines().count() == 1, "{said}");
+    assert!(said.contains("row_format = 1, not 2: loading again") && said.lines().count() == 1, "{said}");
 }
 
 #[test]
@@ -219,13 +219,13 @@ fn a_table_that_lost_a_row_is_found_out() {
     let config =
         EngineConfig { buffer_pool_bytes: 16 << 20, buffer_pool_instances: 1, ..EngineConfig::default() };
     let database = Database::open(temp.path().join("sbtest"), config).unwrap();
-    // As if a sweep had been told other changes than the table has.
+    // As if a sweep had recorded other changes than the table has.
     database.set_property("sum_k", "12345").unwrap();
     database.close().unwrap();
     let mut command = tiny(temp.path());
     fails(
         command.args(["--workload", "update-index", "--policy", "none"]),
         3,
-        &["changes were lost or came twice"],
+        &["changes were lost or applied twice"],
     );
 }

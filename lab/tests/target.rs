@@ -1,5 +1,5 @@
-//! The real binary measures a real server: all workloads, the server's own count, bad input, lost connections,
-//! Ctrl-C, and policies by turns with the plugin.
+//! The real binary measures a real server: all workloads, the server's own count, bad input, lost connections, Ctrl-C,
+//! and interleaved policies with the plugin.
 
 mod common;
 #[path = "common/server.rs"]
@@ -102,9 +102,9 @@ fn check_cells(json: &Value, protocol: &str) {
         }
         seen.push(format!("{} {threads}", cell["workload"].as_str().unwrap()));
     }
-    let wanted: Vec<String> =
+    let expected: Vec<String> =
         [1, 7].iter().flat_map(|threads| ALL.map(|workload| format!("{workload} {threads}"))).collect();
-    assert_eq!(seen, wanted);
+    assert_eq!(seen, expected);
     let settings = &json["settings"];
     assert!(settings["server_version"].as_str().unwrap().contains("MariaDB"), "{settings}");
     let variables: Vec<&str> =
@@ -131,8 +131,8 @@ fn check_server_s_count(workload: &str, round: &Value) {
         return;
     }
     assert!(number(round, "server_cpu_us_per_statement") >= 0.0, "{round}");
-    // The shares are exact but for the transactions under way at the two readings. The counters are asked for with
-    // a SHOW, which is no select.
+    // The shares are exact except for the transactions in progress at the two readings. The counters are read with a
+    // SHOW, which is no select.
     let (reads, updates) = match workload {
         "point-select" | "read-only" => (1.0, 0.0),
         "read-write" => (0.7, 0.1),
@@ -146,7 +146,7 @@ fn check_server_s_count(workload: &str, round: &Value) {
 fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let patience = Instant::now() + Duration::from_secs(60);
     while !is_so() {
-        assert!(Instant::now() < patience, "waited in vain: {what}");
+        assert!(Instant::now() < patience, "timed out: {what}");
         thread::sleep(Duration::from_millis(20));
     }
 }
@@ -259,7 +259,7 @@ fn sysbench_s_table_is_used_as_it_is_and_a_cut_off_load_goes_on() {
         "\t1"
     );
 
-    // A load that was cut off, one that is not yet begun, and one by Ctrl-C.
+    // An interrupted load, an empty table, and a load interrupted by Ctrl-C.
     server.sql("USE sbtest; DROP TABLE sbtest1; CREATE TABLE sbtest1 (id INTEGER NOT NULL AUTO_INCREMENT, k INTEGER DEFAULT '0' NOT NULL, c CHAR(120) DEFAULT '' NOT NULL, pad CHAR(60) DEFAULT '' NOT NULL, PRIMARY KEY (id)) COMMENT='flifo: loading'; INSERT INTO sbtest1 (k) VALUES (1), (1), (1)");
     let said = used(&["--rows", "1500"]);
     assert!(said.contains("cut off at 3 rows: going on there") && said.lines().count() == 1, "{said}");
@@ -498,7 +498,8 @@ fn policies_take_turns_on_one_server() {
     assert!(free.iter().all(|cell| entered(cell) == 0.0), "{free:?}");
     assert!(limited.iter().map(|cell| entered(cell)).sum::<f64>() > 0.0, "{limited:?}");
 
-    // Who may not, is told; who passes the plugin by, is warned; both leave the settings as they are.
+    // Accounts without the privilege get an error; accounts that bypass the plugin get a warning; both leave the
+    // settings as they are.
     let mut may_not = flifo();
     may_not.args([
         "sweep",

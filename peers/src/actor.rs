@@ -1,7 +1,7 @@
-//! What a thread does again and again.
+//! The operations of a thread.
 //!
-//! Every operation that writes adds to the counter `k` of its rows, and says how much: what was acknowledged must be
-//! in the rows afterwards. A conflict is tried again at once, with the same rows, within the same operation.
+//! Every operation that writes adds to the counter `k` of its rows, and returns the sum: acknowledged updates must be
+//! in the rows afterwards. A conflict is retried at once, with the same rows, within the same operation.
 
 use std::hint::black_box;
 
@@ -16,7 +16,7 @@ use crate::workload::{LONG_SCAN, SHORT_SCAN, Workload};
 pub(crate) struct Outcome {
     /// False if the cell ended before it could happen.
     pub(crate) is_done: bool,
-    /// What it added to counters.
+    /// The sum that it added to counters.
     pub(crate) updates: u64,
     /// Tries that failed because another transaction was in the way.
     pub(crate) retries: u64,
@@ -32,7 +32,7 @@ pub(crate) struct Actor {
 }
 
 impl Actor {
-    /// The same `seed`, `round` and `thread` make the same choices, whoever the peer is.
+    /// The same `seed`, `round` and `thread` make the same choices for every peer.
     pub(crate) fn new(workload: Workload, rows: u64, seed: u64, round: u32, thread: usize) -> Self {
         Actor {
             workload,
@@ -211,7 +211,7 @@ impl Scanned {
         }
     }
 
-    /// Says whether these are exactly so many rows from `from` on.
+    /// Checks that these are exactly `rows` rows from `from` on.
     pub(crate) fn check(&self, from: u64, rows: u64) -> Done {
         let is_whole = self.rows == rows && self.last == Some(from + rows - 1);
         if is_whole { self.check_ordered(from) } else { Err(self.wrong(from)) }
@@ -229,7 +229,7 @@ impl Scanned {
             self.rows,
             self.first,
             self.last,
-            if self.is_disordered { ", not in order or no rows of ours" } else { "" }
+            if self.is_disordered { ", not in order or not rows of the bench" } else { "" }
         ))
     }
 }

@@ -14,7 +14,7 @@ use crate::workload::Workload;
 
 const EXAMPLES: &str = "Examples:
   flifo bench peers --quick
-      Two minutes: what there is to see
+      A first look in two minutes
   flifo bench peers --markdown peers.md --json peers.json
       All workloads, 1 to 1024 threads, five rounds: about an hour
   flifo bench peers --durability synced --workloads update,hot-rows-1 --threads 1,16,256
@@ -23,24 +23,24 @@ const EXAMPLES: &str = "Examples:
 
 Exit codes:
   0    done
-  1    a peer failed or lost updates; what was measured is printed and saved
+  1    a peer failed or lost updates; the measurements so far are printed and saved
   2    wrong usage
   3    the directory cannot be used (not writable, disk full)
   4    a limit of the system is too low (descriptors, threads, memory)
-  130  interrupted with Ctrl-C; what was measured is printed and saved";
+  130  interrupted with Ctrl-C; the measurements so far are printed and saved";
 
-/// Measure flifo's engine beside other embedded stores, in one interleaved run
+/// Compare flifo's engine with other embedded stores, in one interleaved run
 ///
-/// Each peer gets a database of the same rows; all are open, one is measured at a time. Each round is one pass over
-/// all numbers of threads and workloads, and at each the peers take turns (A B C, then C B A), so that what slows the
-/// machine for a while slows neighbours alike. A commit promises the same of every peer (--durability): one that has no such
-/// setting is left out, and the output says so. After every cell that writes, the rows' counters must add up to the
-/// updates that were acknowledged.
+/// Each peer gets a database of the same rows; all are open, one is measured at a time. Each round is one pass over all
+/// numbers of threads and workloads, with the peers interleaved (A B C, then C B A), so that a temporary slowdown of
+/// the machine affects neighbours alike. A commit has the same durability in every peer (--durability); a peer without
+/// that setting is left out, and the output says so. After every cell that writes, the rows' counters must add up to
+/// the acknowledged updates.
 ///
-/// A cell ends in time: threads stop at its deadline, and one that is in a store then has --patience seconds to come
-/// out. A peer with a thread that does not is measured no more in this run; the output says so.
+/// A cell ends in time: threads stop at its deadline, and a thread inside a store then has --patience seconds to
+/// return. A peer with a thread that does not return is measured no more in this run; the output says so.
 ///
-/// The first Ctrl-C ends the running cell, prints and saves what was measured; the second ends at once.
+/// The first Ctrl-C ends the running cell, then prints and saves the measurements so far; the second ends at once.
 #[derive(Debug, Parser)]
 #[command(name = "flifo-peers", version, after_help = EXAMPLES)]
 pub(crate) struct Args {

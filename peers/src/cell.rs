@@ -1,13 +1,13 @@
-//! One round of one cell: all threads at the start, a settled load, a window, and a look at what is in the rows.
+//! One round of one cell: all threads ready, warm-up, a window, and a check of the rows.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use flifo::bench::control::{Control, Phase};
-use flifo::crew::Crew;
 use flifo::error::Error;
 use flifo::sampler::{Sampler, Server};
+use flifo::thread_group::ThreadGroup;
 use flifo::{clock, interrupt};
 
 use crate::actor::Scanned;
@@ -42,17 +42,18 @@ pub(crate) enum Ended {
 /// The threads, kept from cell to cell.
 pub(crate) struct Rig {
     threads: u32,
-    workers: Crew<Job, Report>,
+    workers: ThreadGroup<Job, Report>,
     is_stuck: bool,
 }
 
 impl Rig {
     pub(crate) fn new(threads: u32) -> Result<Self, Error> {
-        let workers = Crew::start_threads("peers", STACK_BYTES, (0..threads as usize).map(Worker::new))?;
+        let workers =
+            ThreadGroup::start_threads("peers", STACK_BYTES, (0..threads as usize).map(Worker::new))?;
         Ok(Rig { threads, workers, is_stuck: false })
     }
 
-    /// Whether they can do a step of so many threads.
+    /// Whether there are enough threads for a step of `threads` threads.
     pub(crate) fn fits(&self, threads: u32) -> bool {
         self.threads == threads && !self.is_stuck
     }
@@ -68,14 +69,14 @@ impl Drop for Rig {
     }
 }
 
-/// Runs one step on a peer's database, and looks for what it has changed.
+/// Runs one step on a peer's database, and checks its changes.
 pub(crate) fn run(plan: &Plan, step: &Step, rig: &mut Rig, base: &mut Base) -> Result<Ended, Error> {
     let before = match counters_before(plan, step, base) {
         Ok(before) => before,
         Err(fail) => return Ok(Ended::Failed(text(fail))),
     };
     let control = Arc::new(Control::new(rig.threads, false));
-    rig.workers.tell(&Job {
+    rig.workers.send(&Job {
         peer: step.peer,
         store: Arc::clone(&base.store),
         workload: step.workload,
@@ -92,7 +93,7 @@ pub(crate) fn run(plan: &Plan, step: &Step, rig: &mut Rig, base: &mut Base) -> R
     let reports = match rig.workers.collect_within(plan.patience) {
         Ok(reports) => reports,
         Err(error) => {
-            // A panic in a store: its threads are there still, its state is anybody's guess.
+            // A panic in a store: its threads still exist, its state is unknown.
             (rig.is_stuck, base.is_stuck) = (true, true);
             return Ok(Ended::Failed(format!("{error}; it is measured no more")));
         }
@@ -124,7 +125,7 @@ pub(crate) fn run(plan: &Plan, step: &Step, rig: &mut Rig, base: &mut Base) -> R
     Ok(if interrupted { Ended::Interrupted } else { Ended::Measured(Box::new(round)) })
 }
 
-/// Warms up, measures a window, and tells the threads that it is over.
+/// Warms up, measures a window, and ends the threads' work.
 fn measure(plan: &Plan, step: &Step, control: &Control) -> (Round, bool) {
     let interrupted = sleep(control, plan.warmup);
     control.go_to(Phase::Measure);
@@ -139,7 +140,7 @@ fn measure(plan: &Plan, step: &Step, control: &Control) -> (Round, bool) {
     (Round::new(step.round, &before, &after, longest_ns, host), interrupted)
 }
 
-/// Until every thread stands at the start, or one has failed; false if they do not come.
+/// Waits until every thread is ready, or one has failed; false if they do not get ready in time.
 fn wait_for_all(control: &Control, threads: u32) -> bool {
     let until = Instant::now() + ARRIVE;
     while control.arrived() < threads && control.phase() != Phase::Over {
@@ -157,7 +158,7 @@ fn sleep(control: &Control, time: Duration) -> bool {
     interrupt::sleep_until(|| if control.phase() == Phase::Over { 0 } else { until_ns })
 }
 
-/// The first rows, of which a workload changes no others.
+/// The rows that a workload may change: the first ones.
 fn rows_changed(plan: &Plan, workload: Workload) -> u64 {
     match workload {
         Workload::HotRows(hot) => hot,
@@ -218,7 +219,7 @@ pub(crate) fn settle(step: &Step, base: &Base, dir: &Path) -> Done {
     rustix::fs::syncfs(dir).map_err(Fail::store)
 }
 
-/// What is wrong, for a person.
+/// The error as text.
 pub(crate) fn text(fail: Fail) -> String {
     match fail {
         Fail::Store(text) => text,

@@ -10,7 +10,7 @@ use crate::store::{Done, Each, Fail, Handle, Store, Txn, Work};
 /// How many it has.
 pub(crate) const ROWS: u64 = 2_000;
 
-/// What is wrong with it.
+/// The store's fault.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     None,
@@ -18,7 +18,7 @@ pub(crate) enum Fault {
     Forgets,
     /// The first update is done twice.
     Twice,
-    /// Nobody comes out of an update while the test holds the door.
+    /// Updates hang while the test holds the lock.
     Hangs,
     /// The first update is an error.
     Fails,
@@ -81,7 +81,7 @@ impl Txn for Held {
         match self.0.fault {
             Fault::Hangs => {
                 drop(updates);
-                // Until the test lets go of the other end.
+                // Until the test drops the other end.
                 let _ = self.0.door.lock().unwrap().recv();
                 return Ok(());
             }

@@ -1,14 +1,14 @@
-//! `flifo-peers`: other embedded stores beside flifo's engine, in one interleaved run.
+//! `flifo-peers`: other embedded stores and flifo's engine, compared in one interleaved run.
 //!
-//! `flifo bench peers` runs it. Nobody ships it: a bench may link what a product would not (RocksDB is Apache-2.0 or
-//! GPL-2.0, LMDB has the OpenLDAP licence, SQLite is in the public domain).
+//! `flifo bench peers` runs it. It is not distributed: a bench may link libraries that a product would not (RocksDB is
+//! Apache-2.0 or GPL-2.0, LMDB has the OpenLDAP licence, SQLite is in the public domain).
 //!
 //! | module | holds |
 //! |---|---|
 //! | `args`, `plan` | the command line; what is measured, in which order, what is left out and why |
-//! | `store` | what every store can do behind one trait; what is stated of each; durabilities |
+//! | `store` | what every store can do behind one trait; the description of each; durabilities |
 //! | `stores` | the stores, a file each |
-//! | `row`, `workload`, `actor` | the rows; what is measured, by name; what a thread does again and again |
+//! | `row`, `workload`, `actor` | the rows; the workloads by name; the operations of a thread |
 //! | `worker`, `cell` | a thread's closed loop; one round of one cell, with the check that nothing was lost |
 //! | `run`, `results`, `report` | the run from its first line to its last; JSON; tables |
 

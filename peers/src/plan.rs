@@ -1,7 +1,7 @@
-//! What is measured, in which order.
+//! The plan: what is measured, in which order.
 //!
-//! A round is one pass over all numbers of threads and workloads, and at each the peers take turns (A B C, then C B A):
-//! what slows the machine for a while slows neighbours alike, so figures of one round pair.
+//! A round is one pass over all numbers of threads and workloads, with the peers interleaved (A B C, then C B A): a
+//! temporary slowdown of the machine affects neighbours alike, so figures of one round pair.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a run shows: what is stated of each peer, and tables by workload, for a terminal or as Markdown.
+//! The report of a run: the description of each peer, and tables by workload, for a terminal or as Markdown.
 
 use std::fmt::Write as _;
 
@@ -18,7 +18,7 @@ const OF: &str = " of ";
 /// Instead of a ratio to nothing.
 const DID_NONE: &str = "it did none";
 
-/// For whom the text is.
+/// The format of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     Terminal,
@@ -28,7 +28,7 @@ pub(crate) enum Form {
 /// What a figure of a cell reads as.
 type Figure<'a> = &'a dyn Fn(&Cell) -> String;
 
-/// Everything; on a terminal what is stated of the peers was printed at the start.
+/// The whole report; on a terminal the descriptions of the peers were printed at the start.
 pub(crate) fn text(plan: &Plan, results: &Results, form: Form) -> String {
     let mut text = String::new();
     if form == Form::Markdown {
@@ -61,7 +61,7 @@ pub(crate) fn stated(text: &mut String, results: &Results, form: Form) {
     line(
         text,
         &format!(
-            "{}, {} processors, {}, {}, {}; {}",
+            "{}, {} CPUs, {}, {}, {}; {}",
             machine.cpu_model,
             machine.cores,
             Bytes(machine.memory_bytes),
@@ -150,7 +150,7 @@ fn of_workload(text: &mut String, plan: &Plan, results: &Results, workload: Work
     }
     tables(
         text,
-        "processors taken while it was measured by the host (steal) / by other programs, medians",
+        "CPU time taken during the measurement by the host (steal) / by other programs, medians",
         &|cell| {
             let percent = |spread: Option<Spread>| format::percent(spread.map(|spread| spread.median));
             let others = cell.spread(|round| round.others());
@@ -197,7 +197,7 @@ fn ratio(results: &Results, cell: &Cell) -> String {
     }
 }
 
-/// One line about a cell that has been measured, for who looks on.
+/// One line about a finished cell, for a watcher.
 pub(crate) fn row(results: &Results, cell: &Cell) -> String {
     let ms = |spread: Option<Spread>| format::maybe(spread.map(|spread| spread.median / 1e3));
     let ratio = match ratio(results, cell) {
@@ -226,12 +226,12 @@ mod tests {
     use crate::plan::Step;
     use crate::results::Round;
 
-    /// What is said of a peer's rounds beside flifo's.
-    fn said(ours: &[f64], its: &[f64]) -> (String, String) {
+    /// The text about a peer's rounds and flifo's.
+    fn said(engine: &[f64], its: &[f64]) -> (String, String) {
         let line = ["flifo-peers", "--peers", "flifo,lmdb", "--workloads", "update", "--threads", "1"];
         let plan = Plan::new(&Args::try_parse_from(line).unwrap(), 2).unwrap();
         let mut results = crate::run::results(&plan, Machine::default());
-        for (peer, rounds) in [ours, its].into_iter().enumerate() {
+        for (peer, rounds) in [engine, its].into_iter().enumerate() {
             for (round, &operations_per_s) in (0..).zip(rounds) {
                 let step = Step { workload: Workload::Update, threads: 1, peer, round };
                 let round = Round { round, operations_per_s, ..Round::default() };
@@ -244,14 +244,14 @@ mod tests {
 
     #[test]
     fn rounds_in_which_a_peer_did_nothing_are_told() {
-        let ours = [10.0; 3];
-        assert_eq!(said(&ours, &[0.0, 0.0, 5.0]).0, "2.00 of 1");
-        assert_eq!(said(&ours, &[0.0, 10.0, 5.0]).0, "1.50 1.00..2.00 of 2");
-        assert_eq!(said(&ours, &[2.0, 10.0, 5.0]).0, "2.00 1.00..5.00");
+        let engine = [10.0; 3];
+        assert_eq!(said(&engine, &[0.0, 0.0, 5.0]).0, "2.00 of 1");
+        assert_eq!(said(&engine, &[0.0, 10.0, 5.0]).0, "1.50 1.00..2.00 of 2");
+        assert_eq!(said(&engine, &[2.0, 10.0, 5.0]).0, "2.00 1.00..5.00");
         // A round that only one of them has is no pair.
-        assert_eq!(said(&ours[..2], &[5.0, 5.0, 0.0]).0, "2.00 2.00..2.00");
+        assert_eq!(said(&engine[..2], &[5.0, 5.0, 0.0]).0, "2.00 2.00..2.00");
         assert_eq!(said(&[], &[5.0]).0, "-");
-        let (none, row) = said(&ours, &[0.0; 3]);
+        let (none, row) = said(&engine, &[0.0; 3]);
         assert_eq!(none, "it did none");
         assert!(row.ends_with("ms  it did none"), "{row}");
     }

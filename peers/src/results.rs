@@ -1,4 +1,4 @@
-//! What a run writes as JSON: every key carries its unit as its last word; what could not be measured is `null`.
+//! The results of a run as JSON: every key carries its unit as its last word; an unmeasured figure is `null`.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ pub(crate) struct RunSettings {
     pub(crate) thread_concurrency: u32,
 }
 
-/// What is stated of a peer.
+/// The description of a peer.
 #[derive(Debug, Serialize)]
 pub(crate) struct Peer {
     pub(crate) name: &'static str,
@@ -61,7 +61,7 @@ pub(crate) struct Peer {
     pub(crate) settle: &'static str,
 }
 
-/// All rounds of a peer under a workload with so many threads.
+/// All rounds of a peer under a workload with one number of threads.
 #[derive(Debug, Serialize)]
 pub(crate) struct Cell {
     pub(crate) workload: String,
@@ -85,14 +85,14 @@ pub(crate) struct Round {
     /// Of an operation, its retries included.
     pub(crate) p50_us: Option<f64>,
     pub(crate) p99_us: Option<f64>,
-    /// Of those that ended within the window and those that had not ended then.
+    /// Including operations that had not ended when the window did.
     pub(crate) longest_us: Option<f64>,
-    /// Tries of those operations that failed, because another transaction was in the way.
+    /// Tries of these operations that failed because of a conflict with another transaction.
     pub(crate) retries: u64,
     /// From the end of the window until the last thread was out of the store.
     pub(crate) drain_s: f64,
-    /// Updates acknowledged in the cell that its rows were checked for, those outside of the window included; `null`
-    /// if it does not write.
+    /// Acknowledged updates in the cell that its rows were checked for, including updates outside the window; `null` if
+    /// it does not write.
     pub(crate) updates_checked: Option<u64>,
     #[serde(flatten)]
     pub(crate) host: HostFigures,
@@ -124,7 +124,7 @@ impl Round {
         }
     }
 
-    /// Percent of all processors that other programs had.
+    /// Percent of all CPUs that other programs used.
     pub(crate) fn others(&self) -> Option<f64> {
         let host = &self.host;
         Some((host.cpu_user? + host.cpu_system? - host.cpu_server?).max(0.0))
@@ -167,11 +167,11 @@ impl Results {
 
     /// flifo's throughput by another peer's, of paired rounds, and how many pairs there are: one in which the peer did
     /// nothing has no ratio.
-    pub(crate) fn ratio(&self, ours: &str, cell: &Cell) -> (Option<Spread>, usize) {
-        let Some(ours) = self.cell(&cell.workload, cell.threads, ours) else { return (None, 0) };
+    pub(crate) fn ratio(&self, engine: &str, cell: &Cell) -> (Option<Spread>, usize) {
+        let Some(engine) = self.cell(&cell.workload, cell.threads, engine) else { return (None, 0) };
         let per_s = |cell: &Cell| cell.rounds_of(|round| Some(round.operations_per_s));
-        let (ours, its) = (per_s(ours), per_s(cell));
-        let pairs = its.iter().filter(|(round, _)| ours.iter().any(|(other, _)| other == round)).count();
-        (paired_ratio(&ours, &its), pairs)
+        let (engine, its) = (per_s(engine), per_s(cell));
+        let pairs = its.iter().filter(|(round, _)| engine.iter().any(|(other, _)| other == round)).count();
+        (paired_ratio(&engine, &its), pairs)
     }
 }

@@ -6,7 +6,7 @@
 //!                    c    120 bytes, ten groups of eleven digits joined by '-', one space
 //!                    pad   60 bytes, five groups of eleven digits joined by '-', one space
 //! ```
-//! The sum of all `k` is the number of updates that have happened: what every check compares with those acknowledged.
+//! The sum of all `k` is the number of executed updates, which every check compares with the acknowledged ones.
 
 use flifo::workload::row::{C_BYTES, PAD_BYTES, digit_groups};
 use flifo::workload::{Random, stream};
@@ -54,7 +54,7 @@ pub(crate) fn updates(value: &[u8]) -> Option<u64> {
     value.first_chunk().map(|k| u64::from_le_bytes(*k))
 }
 
-/// A number that each byte of a row has a part in: who asks for rows looks at them.
+/// A number that depends on each byte of a row, so that reading a row touches it.
 #[inline]
 pub(crate) fn sum(value: &[u8]) -> u64 {
     let (words, rest) = value.as_chunks::<8>();
@@ -69,7 +69,7 @@ pub(crate) fn update_k(value: &mut [u8]) {
     }
 }
 
-/// An update of `c`: its first group of digits anew.
+/// An update of `c`: replaces its first group of digits.
 pub(crate) fn update_c(value: &mut [u8], rng: &mut Random) {
     digit_groups(rng, &mut value[K_BYTES..K_BYTES + 11]);
 }

@@ -64,7 +64,7 @@ pub(crate) fn run(args: &Args) -> Result<Ended, Error> {
     results.interrupted = !matches!(outcome, Ok(Ended::Done));
 
     print(&report::text(&plan, &results, Form::Terminal));
-    // What was measured is worth keeping, whatever ended the run; its error is told all the same.
+    // The measurements are worth keeping after any error, which is still returned.
     let kept = keep(args, &plan, &results);
     let ended = outcome?;
     kept?;
@@ -81,7 +81,7 @@ pub(crate) fn run(args: &Args) -> Result<Ended, Error> {
     }
 }
 
-/// As asked for; else that of temporary files, or the current one if those are in memory.
+/// The requested directory; otherwise that of temporary files, or the current one if those are in memory.
 fn directory(args: &Args) -> PathBuf {
     let temporary = std::env::temp_dir();
     match &args.dir {
@@ -92,7 +92,7 @@ fn directory(args: &Args) -> PathBuf {
 }
 
 fn print(text: &str) {
-    // A reader that went away has read enough; the files are wanted all the same.
+    // A closed reader has read enough; the files are written all the same.
     let _ = write!(std::io::stdout(), "{text}");
 }
 
@@ -172,15 +172,16 @@ fn measure(plan: &Plan, temp: &TempDir, progress: &Progress, results: &mut Resul
         }
     }
     bar.finish();
-    // Handles first: a store is closed when nobody has one.
+    // Handles first: a store closes with its last handle.
     drop(kept);
     count_again(plan, temp, bases, results);
     Ok(Ended::Done)
 }
 
-/// What was acknowledged is there at the end, when each peer was closed and is opened again.
+/// Checks that acknowledged updates exist at the end, after each peer was closed and opened again.
 fn count_again(plan: &Plan, temp: &TempDir, bases: Vec<Option<Base>>, results: &mut Results) {
-    // A thread that hangs in one peer has handles of all: those others are not closed, and many open no second time.
+    // A thread that hangs in one peer has handles of all: the others stay open, and many stores do not open a second
+    // time.
     let are_held = bases.iter().flatten().any(|base| base.is_stuck);
     if are_held {
         results.failures.push(
@@ -210,7 +211,7 @@ fn opened_again(plan: &Plan, peer: usize, base: Base, dir: &Path) -> Result<(), 
     counted(plan, &*store, updates)
 }
 
-/// Compares the rows with what was acknowledged, and closes the peer.
+/// Compares the rows with the acknowledged updates, and closes the peer.
 fn counted(plan: &Plan, store: &dyn Store, updates: Option<u64>) -> Result<(), String> {
     let found = cell::counters(store, plan.rows).map_err(cell::text)?;
     store.close().map_err(cell::text)?;
@@ -240,7 +241,7 @@ fn load(plan: &Plan, peer: usize, dir: &Path, rows: &mut dyn Iterator<Item = Row
     (plan.peers[peer].load)(dir, &plan.settings_of(peer), rows).map_err(cell::text)
 }
 
-/// Opens what was loaded, and reads it once: all rows are there, and in the peer's cache.
+/// Opens the loaded database, and reads it once: all rows exist, and are in the peer's cache.
 fn opened(plan: &Plan, loaded: Loaded) -> Result<Base, String> {
     let store = loaded().map_err(cell::text)?;
     cell::counters(&*store, plan.rows).map_err(cell::text)?;
@@ -260,7 +261,7 @@ fn load_step(
     let dir = temp.join(format!("{name}-load"));
     memory::touch(memory::at_hand(touched_bytes(plan)));
     let sampler = Sampler::start(Server::RestOfThisProcess, Vec::new());
-    // An empty database may write its log's files at once: a load begins when it asks for the first row.
+    // An empty database may write its log's files at once: a load begins when it requests the first row.
     let mut begun = None;
     let mut timed = rows.iter().inspect(|_| _ = begun.get_or_insert_with(Instant::now)).copied();
     let loaded = load(plan, step.peer, &dir, &mut timed);
@@ -321,7 +322,7 @@ fn measured(plan: &Plan, step: &Step, round: Round, results: &mut Results, bar: 
     bar.cell_row(step.round, plan.rounds, || report::row(results, cell));
 }
 
-/// Writes the files that were asked for, each whatever became of the other.
+/// Writes the requested files, each even if the other fails.
 fn keep(args: &Args, plan: &Plan, results: &Results) -> Result<(), Error> {
     let write = |path: &Path, text: String| -> Result<(), Error> {
         replace_file(path, text.as_bytes()).map_err(|error| Error::Report(error.into()))

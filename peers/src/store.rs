@@ -1,4 +1,4 @@
-//! What every store can do, behind one trait: single reads, scans, and transactions.
+//! The trait of every store: single reads, scans, and transactions.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use flifo_admission::Policy;
 
 use crate::row::Row;
 
-/// What of a commit has happened when it returns.
+/// How durable a commit is when it returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Durability {
     /// No promise: each store's weakest setting.
@@ -36,7 +36,7 @@ impl Durability {
     }
 }
 
-/// What every store is told.
+/// The settings of every store.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Settings {
     pub(crate) durability: Durability,
@@ -53,7 +53,7 @@ pub(crate) struct Settings {
 /// Why an operation did not happen.
 #[derive(Debug)]
 pub(crate) enum Fail {
-    /// Another transaction was in the way: to be tried again, and counted.
+    /// A conflict with another transaction: retried and counted.
     Conflict,
     /// The store said no; it may have happened or not.
     Store(String),
@@ -94,10 +94,10 @@ pub(crate) trait Store: Send + Sync {
 pub(crate) trait Handle: Send {
     /// One read by itself; false if there is no such row.
     fn get(&mut self, id: u64, value: &mut Vec<u8>) -> Done<bool>;
-    /// One scan by itself: up to `limit` rows from `from`, ascending. Ids are dense, so a store may look at `limit` ids
-    /// from `from` on and no further, as who scans a known range would: a whole scan has the same rows.
+    /// One scan by itself: up to `limit` rows from `from`, ascending. Ids are dense, so a store may read only `limit`
+    /// ids from `from` on, like a scan of a known range: a complete scan has the same rows.
     fn scan(&mut self, from: u64, limit: usize, each: &mut Each<'_>) -> Done;
-    /// One try of a transaction: all of `work`, committed as durably as the settings say, or nothing of it.
+    /// One try of a transaction: all of `work`, committed as durably as the settings say, or no part of it.
     fn transact(&mut self, work: &mut Work<'_>) -> Done;
 }
 
@@ -105,7 +105,7 @@ pub(crate) trait Handle: Send {
 pub(crate) trait Txn {
     /// Reads a row.
     fn get(&mut self, id: u64, value: &mut Vec<u8>) -> Done<bool>;
-    /// Reads a row that is going to be changed: nobody else changes it before the commit, or the commit fails.
+    /// Reads a row for update: it does not change before the commit, or the commit fails.
     fn get_for_update(&mut self, id: u64, value: &mut Vec<u8>) -> Done<bool> {
         self.get(id, value)
     }
@@ -122,7 +122,7 @@ pub(crate) trait Txn {
 /// What the output says of a peer.
 pub(crate) struct About {
     pub(crate) name: &'static str,
-    /// As far as it can be known: of the crate, and of what it wraps.
+    /// The versions of the crate and of the library that it wraps, as far as known.
     pub(crate) version: fn() -> String,
     /// The setting behind each durability, or why there is none.
     pub(crate) none: Setting,
@@ -134,7 +134,7 @@ pub(crate) struct About {
     pub(crate) memory: &'static str,
     /// How rows are loaded.
     pub(crate) load: &'static str,
-    /// What is done between two cells.
+    /// The actions between two cells.
     pub(crate) settle: &'static str,
     /// Why its transactions cannot scan, if they cannot.
     pub(crate) no_scans: Option<&'static str>,
@@ -156,10 +156,10 @@ impl About {
 /// Fills an empty directory.
 pub(crate) type Load = fn(&Path, &Settings, &mut dyn Iterator<Item = Row>) -> Done<Loaded>;
 
-/// What was loaded, on its way to be open: that may take a close and another open, which are no part of a load.
+/// Opens a loaded database: that may take a close and another open, which do not count as load time.
 pub(crate) type Loaded = Box<dyn FnOnce() -> Done<Arc<dyn Store>>>;
 
-/// What was loaded is open as it is.
+/// A loaded database that is already open.
 pub(crate) fn is_open(store: impl Store + 'static) -> Done<Loaded> {
     Ok(Box::new(move || Ok(Arc::new(store))))
 }
@@ -177,8 +177,8 @@ pub(crate) struct Driver {
 
 /// The version of a crate, as `Cargo.lock` has it.
 pub(crate) fn crate_version(name: &str) -> String {
-    let wanted = format!("name = \"{name}\"");
-    let mut lines = include_str!("../Cargo.lock").lines().skip_while(|line| *line != wanted).skip(1);
+    let package = format!("name = \"{name}\"");
+    let mut lines = include_str!("../Cargo.lock").lines().skip_while(|line| *line != package).skip(1);
     let version = lines.next().and_then(|line| line.split('"').nth(1));
     version.unwrap_or("unknown").to_owned()
 }

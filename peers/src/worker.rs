@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use flifo::bench::control::{Control, Phase};
 use flifo::clock;
-use flifo::crew::Driver;
 use flifo::error::Error;
+use flifo::thread_group::Driver;
 
 use crate::actor::Actor;
 use crate::store::{Done, Fail, Handle, Store};
 use crate::workload::Workload;
 
-/// What the threads are told for a cell.
+/// The job of the threads for a cell.
 #[derive(Clone)]
 pub(crate) struct Job {
     /// Its place among the peers of the run.
@@ -29,7 +29,7 @@ pub(crate) struct Job {
 /// What a thread has to say after a cell.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
-    /// What all its acknowledged operations added to counters, those before the window included.
+    /// The sum that all its acknowledged operations added to counters, including operations before the window.
     pub(crate) updates: u64,
     /// The store's first error: it ends the cell. Its operation may have happened or not.
     pub(crate) error: Option<String>,
@@ -62,7 +62,7 @@ impl Driver for Worker {
     type Order = Job;
     type Report = Report;
 
-    fn obey(&mut self, job: &Job) -> Result<Report, Error> {
+    fn execute(&mut self, job: &Job) -> Result<Report, Error> {
         let mut report = Report::default();
         match self.handle(job) {
             Ok((thread, handle)) => {

@@ -1,4 +1,4 @@
-//! What is measured: the workloads by name, and what an operation of each is.
+//! The workloads by name, and their operations.
 
 use std::fmt;
 use std::str::FromStr;
@@ -64,7 +64,7 @@ impl Workload {
         self == Workload::ReadWrite
     }
 
-    /// What is counted.
+    /// The counted unit.
     pub(crate) fn unit(self) -> &'static str {
         match self {
             Workload::Load => "rows/s",

@@ -99,7 +99,7 @@ fn ctrl_c_keeps_what_was_measured_and_removes_the_data() {
     // The directory is there as soon as it has begun, and cells are measured soon after.
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let opening = lines.next().unwrap().unwrap();
-    assert!(opening.contains("processors"), "{opening}");
+    assert!(opening.contains(" CPUs, "), "{opening}");
     std::thread::sleep(std::time::Duration::from_secs(2));
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
     let rest: Vec<String> = lines.map_while(Result::ok).collect();

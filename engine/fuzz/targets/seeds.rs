@@ -1,4 +1,4 @@
-//! Writes each target's inputs to begin with into `DIR/TARGET/`, and prints the targets' names.
+//! Writes each target's seed inputs into `DIR/TARGET/`, and prints the targets' names.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Copies of pages on their way to the disk.
+//! Copies of pages to be written to disk.
 
 use crate::disk::{ALIGNMENT_BYTES, AlignedBuffer, ManyWrites, Tablespace};
 use crate::error::Result;
@@ -60,7 +60,7 @@ impl Batch {
     }
 }
 
-/// Pages whose bytes lie in a row, those that follow each other in a stripe in one piece: the first one's number, and the bytes.
+/// Pages that are contiguous in a stripe, as one piece: the first one's number, and the bytes.
 fn runs<'b>(
     pages: &'b [PageNo],
     page_bytes: usize,

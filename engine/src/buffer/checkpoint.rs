@@ -1,8 +1,7 @@
-//! The log's keeper: writes what nobody waits for, and makes checkpoints.
+//! The checkpointer: writes the log in the background, and makes checkpoints.
 //!
-//! A checkpoint is fuzzy: no page is written for it. It takes the oldest change that a dirty page has, syncs the data
-//! files, and makes that LSN durable as the place where recovery begins. Cleaners see to it that the oldest change
-//! gets younger.
+//! A checkpoint is fuzzy: it writes no page. It takes the LSN of the oldest change in a dirty page, syncs the data
+//! files, and makes that LSN durable as the start of recovery. The cleaners ensure that the oldest change advances.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,14 +11,14 @@ use crate::background::{Task, Wake};
 use crate::redo::Durability;
 use crate::wait::Waiter;
 
-/// It looks around this often.
+/// The interval of its steps.
 const ROUND: Duration = Duration::from_millis(50);
-/// What was written without a sync is synced, and a checkpoint made, after this.
+/// The latest time for a sync of unsynced log, and for a checkpoint.
 const LATEST: Duration = Duration::from_secs(1);
 /// A checkpoint is made at once when it would free this share of the log.
 const CHECKPOINT_SHARE: u64 = 16;
 
-/// Writes the log behind those who do not wait for it, and makes checkpoints.
+/// Writes log that no commit waits for, and makes checkpoints.
 pub struct Checkpointer {
     pool: Arc<BufferPool>,
     waiter: Waiter,
@@ -28,13 +27,13 @@ pub struct Checkpointer {
 }
 
 impl Checkpointer {
-    /// The pool's; there is one.
+    /// Creates the pool's only checkpointer.
     pub fn new(pool: &Arc<BufferPool>, now: Instant) -> Self {
         let waiter = Waiter::background().recording(&pool.waits);
         Checkpointer { pool: Arc::clone(pool), waiter, synced: now, checkpointed: now }
     }
 
-    /// What is due. Errors are kept by the pool and the log.
+    /// Does the work that is due. The pool and the log keep errors.
     pub fn step(&mut self, now: Instant) -> Wake {
         if self.pool.is_failed() {
             return Wake::At(now + LATEST);

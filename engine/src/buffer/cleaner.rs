@@ -1,10 +1,11 @@
-//! Page cleaners: they keep free frames in stock, so that users never write, and write what holds up the checkpoint.
+//! Page cleaners: they keep free frames in stock, so that user threads never write, and write pages that delay the
+//! checkpoint.
 //!
-//! A [`Cleaner`] serves some of the pool's instances. [`Cleaner::step`] writes what a bulk load is done with, so that it can
-//! be evicted. It makes the stock of each full: it evicts clean pages that were not used lately and writes dirty ones. And
-//! it writes pages whose oldest change lies more than [`FLUSH_AGE_SHARE`] of the log's capacity back, with them those that soon
-//! will be in that case, and those from before a flush of the whole pool that somebody waits for. There is no thread in it; [`BufferPool::start_background`] puts threads around
-//! it, a simulator calls it itself.
+//! A [`Cleaner`] serves some of the pool's instances. [`Cleaner::step`] writes finished pages of a bulk load, so that
+//! these can be evicted. It fills the stock of each instance: it evicts clean pages that were not used lately and
+//! writes dirty ones. It also writes pages whose oldest change is more than [`FLUSH_AGE_SHARE`] of the log's capacity
+//! old, pages that soon will be, and pages that a flush of the whole pool waits for. A cleaner has no thread;
+//! [`BufferPool::start_background`] adds threads, a simulator calls it itself.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,14 +19,14 @@ use crate::background::{Task, Wake};
 use crate::page::{Lsn, PageNo};
 use crate::wait::Waiter;
 
-/// Even if nobody rings, a cleaner looks around this often.
+/// The interval of a cleaner's steps without a notification.
 const ROUND: Duration = Duration::from_millis(50);
-/// All that could be freed is in use at the moment.
+/// All frames that could be freed are in use.
 const SOON: Duration = Duration::from_micros(200);
 /// Changes further back than this share of the log's capacity are written to their pages.
 const FLUSH_AGE_SHARE: f64 = 0.4;
-/// With them, those that would be soon: younger by this share of the capacity. So batches are full, each of which costs
-/// syncs, however few pages come of age at a time.
+/// Pages that are younger by this share of the capacity are written with the due ones. So batches are full, each of
+/// which costs syncs, even if few pages become due at a time.
 const FLUSH_AHEAD_SHARE: f64 = 1.0 / 32.0;
 
 /// Keeps free frames in stock for some instances.
@@ -38,7 +39,7 @@ pub struct Cleaner {
 }
 
 impl Cleaner {
-    /// The `index`-th of `cleaners` that share the pool's instances.
+    /// Creates the `index`-th of `cleaners` that share the pool's instances.
     pub fn new(pool: &Arc<BufferPool>, index: usize, cleaners: usize) -> Self {
         Cleaner {
             pool: Arc::clone(pool),
@@ -55,7 +56,7 @@ impl Cleaner {
         for index in 0..self.instances.len() {
             let pool = Arc::clone(&self.pool);
             let instance = &pool.instances[self.instances[index]];
-            instance.bell.heard();
+            instance.wake_signal.clear();
             // All three each time: neither a long load nor a lack of frames must hold up the checkpoint. The pool keeps an
             // error.
             let finished = pool.write_finished(instance, &mut self.copies, &self.waiter).unwrap_or(false);
@@ -94,7 +95,7 @@ impl Cleaner {
             }
         }
         self.batch.sort_unstable();
-        // An error is kept by the pool, which says so to whoever needs a frame.
+        // The pool keeps an error, and returns it to threads that need a frame.
         let written = match self.batch.is_empty() {
             true => 0,
             false => {

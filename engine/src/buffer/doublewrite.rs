@@ -1,8 +1,9 @@
-//! The doublewrite area of one instance: pages are written here, and synced, before they are written to their places.
+//! The doublewrite area of one instance: pages are written here, and synced, before they are written to their own
+//! locations.
 //!
-//! A page write that a crash tears leaves neither the old page nor the new one, and redo needs one of them. So each
-//! batch of pages goes to one of two segments of the instance's own file first. If the crash tears a page in its place,
-//! the copy is whole; if it tears the copy, the page in its place is still the old one.
+//! A torn page write leaves neither the old page nor the new one, and redo needs one of them. So each batch of pages
+//! goes first to one of two segments of the instance's own file. If a crash tears a page at its location, the copy is
+//! complete; if a crash tears the copy, the page at its location is still the old one.
 //!
 //! ```text
 //! doublewrite0.flifo, one per instance:
@@ -21,29 +22,29 @@
 //! ```
 //!
 //! # Reuse
-//! A segment is written again only when the pages of its last batch are durable in their places. With two of them, the
-//! data files are synced at every other batch.
+//! A segment is written again only when the pages of its last batch are durable at their locations. With two segments,
+//! the data files are synced at every other batch.
 //!
 //! # Repair
-//! Before redo, each page of each segment is looked at in its place ([`repair`]), and written anew from its copy with the
-//! highest LSN unless it is whole there and newer. A page that was torn was in the last batch that had it, so that copy is
-//! what was being written. One that reads well may be torn all the same: after a sync that failed, what is read is in
-//! memory only, and no later sync of it tells. Its copy is gone two batches later, so it is written now. A newer one is
-//! a load's, which is written once, or it was written while the area was switched off.
+//! Before redo, [`repair`] reads the page of each copy at its location, and writes it again from its copy with the
+//! highest LSN, unless the page there is valid and newer. A page that was torn was in the last batch that contained it,
+//! so that copy is the intended content. A page that reads well may be torn all the same: after a failed sync, the page
+//! may be in the page cache only, and no later sync reports it. Its copy is gone two batches later, so it is written
+//! now. A newer page was written by a bulk load, once, or while the doublewrite was off.
 //!
-//! The copies themselves are made durable before that, by writing each segment back as it was read. Where its sync had
-//! returned this changes nothing, even if it is torn; where it had failed, no page was written to its place in reliance
-//! on it, and now one will be.
+//! The copies themselves are made durable before that, by writing each segment back as it was read. If the segment's
+//! sync had succeeded, this changes nothing, even if it is torn. If it had failed, no page was written to its location
+//! relying on it, and now one will be.
 //!
-//! Copies that are not newer than the checkpoint are left alone: their pages were synced before it was made. One may
-//! be years old, in the area of an instance that is used no more, or from before the doublewrite was switched off; redo
-//! could not bring it up to date. The same goes for copies from before a load that filled their pages ([`Voided`]).
+//! Copies that are not newer than the checkpoint are ignored: their pages were synced before it. A copy may be years
+//! old, in the area of an instance that is no longer used, or from before the doublewrite was switched off; redo could
+//! not bring it up to date. The same holds for copies from before a load that filled their pages ([`VoidRanges`]).
 //!
-//! No copy is newer than the end of the log, which was durable before it. One that is tells that a part of the log is lost, or
-//! that data files and log were put back from an older copy, and the areas were not. It is refused, before anything is written:
-//! the page in its place may be good.
+//! No valid copy is newer than the end of the log, which was durable before it. A newer copy means that a part of the
+//! log is lost, or that data files and log were restored from an older copy, and the areas were not. It is refused
+//! before any write: the page at its location may be good.
 //!
-//! A copy that cannot be read is missed only where the page in its place is not whole, and no other copy is.
+//! An unreadable copy matters only if the page at its location is not valid, and no other copy is.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -52,7 +53,7 @@ use std::ops::Range;
 use uuid::Uuid;
 
 use super::batch::{BATCH_PAGES, Batch, HEADER_BYTES};
-use super::voided::Voided;
+use super::void_ranges::VoidRanges;
 use crate::disk::{AlignedBuffer, Block, Disk, DiskFile, Tablespace};
 use crate::error::{Error, Result};
 use crate::page::{Lsn, PageNo, lsn, verify};
@@ -87,7 +88,7 @@ fn segment_bytes(page_bytes: usize) -> usize {
 }
 
 impl Doublewrite {
-    /// The one of an instance of the database in `space`; its file is made if it is not there.
+    /// Opens the area of an instance of the database in `space`; creates its file if necessary.
     pub(super) fn open(disk: &dyn Disk, space: &Tablespace, instance: u32, in_use: bool) -> Result<Self> {
         let page_bytes = space.page_size();
         let file = in_use.then(|| open_file(disk, instance, page_bytes)).transpose()?;
@@ -164,14 +165,14 @@ pub(crate) fn remove(disk: &dyn Disk) {
     names.iter().filter(|name| instance_of(name).is_some()).for_each(|name| drop(disk.remove(name)));
 }
 
-/// Puts whole copies in the places of pages that a crash has torn, or a failed sync may have, or that cannot be read, and
-/// makes them durable; not those that are void. Of a log that ends before one of them, at `log_end`, a part is lost, or the
-/// areas are of another time: then nothing is put anywhere. Nor is it if one is of a page from `pages_end` on: there cannot have
-/// been any.
+/// Restores pages from complete copies and makes them durable: pages that a crash has torn, a failed sync may have
+/// torn, or that cannot be read. Void pages are skipped. If a copy is newer than the end of the log, at `log_end`, a
+/// part of the log is lost or the areas are of another time; if a copy is of a page from `pages_end` on, the areas are
+/// of another database state. In both cases nothing is written.
 pub(crate) fn repair(
     disk: &dyn Disk,
     space: &Tablespace,
-    voided: &Voided,
+    void_ranges: &VoidRanges,
     log_end: Lsn,
     pages_end: PageNo,
 ) -> Result<()> {
@@ -192,8 +193,8 @@ pub(crate) fn repair(
             return Err(error);
         }
     }
-    // A load has filled these since: redo would not make of a copy what belongs there.
-    copies.retain(|&page, &mut (copied, _)| !voided.is_void(page, copied));
+    // A load has filled these pages since, and redo could not bring a copy up to date.
+    copies.retain(|&page, &mut (copied, _)| !void_ranges.is_void(page, copied));
     let Some(&last) = copies.keys().next_back() else { return Ok(()) };
     if last >= pages_end {
         let what = format!("it has a copy of page {}, which was never allocated", last.0);
@@ -214,8 +215,8 @@ pub(crate) fn repair(
     space.sync()
 }
 
-/// Makes void what the areas have that is newer than a closed database, whose log ends at its checkpoint: they are of another
-/// time, and were not put back with it from an older copy. After a crash such copies would pass for its own.
+/// Voids copies that are newer than a closed database, whose log ends at its checkpoint: they are of another time, and
+/// were not restored with it from an older copy. After a crash such copies would pass for its own.
 pub(crate) fn forget_later(disk: &dyn Disk, space: &Tablespace) -> Result<()> {
     each_later(disk, space, |segment| {
         segment.write(0, Block::zeroed().bytes())?;
@@ -223,7 +224,7 @@ pub(crate) fn forget_later(disk: &dyn Disk, space: &Tablespace) -> Result<()> {
     })
 }
 
-/// Whether there is anything that [`forget_later`] would make void.
+/// Whether [`forget_later`] would void any copy.
 pub(crate) fn has_later(disk: &dyn Disk, space: &Tablespace) -> Result<bool> {
     let mut found = false;
     each_later(disk, space, |_| {
@@ -254,7 +255,7 @@ fn each_later(
 struct Copies {
     /// The newest whole copy of each page in any segment, if it is newer than the checkpoint.
     newest: BTreeMap<PageNo, (Lsn, Vec<u8>)>,
-    /// Pages whose copies in one segment could not be read, and why.
+    /// Pages whose copies in one segment could not be read, with the error.
     unread: Vec<(Vec<PageNo>, Error)>,
 }
 
@@ -350,16 +351,16 @@ impl Segment<'_> {
     fn pages(&self, space: &Tablespace) -> Vec<(PageNo, Range<usize>)> {
         let mut header = Block::zeroed();
         header.bytes_mut().copy_from_slice(&self.bytes[..HEADER_BYTES]);
-        let ours = header.field(0) == MAGIC
+        let is_own = header.field(0) == MAGIC
             && header.is_sealed()
             && header.u32(8) as usize == space.page_size()
             && header.field(16) == *space.database().as_bytes();
-        let count = if ours { (header.u32(12) as usize).min(BATCH_PAGES) } else { 0 };
+        let count = if is_own { (header.u32(12) as usize).min(BATCH_PAGES) } else { 0 };
         let page = |index| PageNo(header.u64(NUMBERS_AT + index * 8));
         (0..count).map(|index| (page(index), page_in_segment(index, space.page_size()))).collect()
     }
 
-    /// Takes what is newer of these pages; whether there was anything that is newer than the checkpoint.
+    /// Collects the newest copies of these pages; returns whether any is newer than the checkpoint.
     fn take_newest(
         &self,
         pages: &[(PageNo, Range<usize>)],
@@ -424,9 +425,9 @@ mod tests {
 
     /// After a repair that knows that what is older than `void_until` is void.
     fn found(void_until: Lsn) -> Result<Lsn> {
-        let ((disk, space), mut voided) = (rotten(), Voided::default());
-        voided.add(PAGE.0..PAGE.0 + 1, void_until);
-        repair(&disk, &space, &voided, Lsn(6000), PageNo(64)).unwrap();
+        let ((disk, space), mut void_ranges) = (rotten(), VoidRanges::default());
+        void_ranges.add(PAGE.0..PAGE.0 + 1, void_until);
+        repair(&disk, &space, &void_ranges, Lsn(6000), PageNo(64)).unwrap();
         let mut page = AlignedBuffer::new(4096);
         space.read(PAGE.0, page.bytes_mut()).unwrap();
         verify(page.bytes(), PAGE).map(|()| lsn(page.bytes()))
@@ -445,7 +446,7 @@ mod tests {
         let mut page = AlignedBuffer::new(4096);
         write_page(page.bytes_mut(), Lsn(4500));
         space.write(PAGE.0, page.bytes()).unwrap();
-        let refused = repair(&disk, &space, &Voided::default(), Lsn(4999), PageNo(64));
+        let refused = repair(&disk, &space, &VoidRanges::default(), Lsn(4999), PageNo(64));
         assert!(matches!(refused, Err(Error::CorruptRedo { .. })), "{refused:?}");
         space.read(PAGE.0, page.bytes_mut()).unwrap();
         assert_eq!((verify(page.bytes(), PAGE).is_ok(), lsn(page.bytes())), (true, Lsn(4500)));
@@ -462,7 +463,7 @@ mod tests {
             set_lsn(page, Lsn(5000));
             seal(page);
             Doublewrite::open(&disk, &space, 1, true).unwrap().write(&space, &mut batch).unwrap();
-            let refused = repair(&disk, &space, &Voided::default(), Lsn(6000), PageNo(64));
+            let refused = repair(&disk, &space, &VoidRanges::default(), Lsn(6000), PageNo(64));
             assert!(matches!(refused, Err(Error::CorruptRedo { .. })), "{beyond:?}: {refused:?}");
             assert_eq!(space.pages(), pages);
             let mut page = AlignedBuffer::new(4096);
@@ -485,7 +486,7 @@ mod tests {
                     space.write(PAGE.0, page.bytes()).unwrap();
                 }
                 disk.make_unreadable("doublewrite0.flifo", unreadable as u64);
-                let repaired = repair(&disk, &space, &Voided::default(), Lsn(6000), PageNo(64));
+                let repaired = repair(&disk, &space, &VoidRanges::default(), Lsn(6000), PageNo(64));
                 space.read(PAGE.0, page.bytes_mut()).unwrap();
                 match if rotten_in_place { is_missed_by_rotten } else { is_missed } {
                     true => assert!(matches!(repaired, Err(Error::Io { .. })), "{unreadable}: {repaired:?}"),

@@ -1,12 +1,13 @@
 //! Writing pages to disk, in batches, by copy.
 //!
-//! A batch: each page's shared latch is tried for, the page copied, the latch let go of. Then the log is made durable
-//! up to the newest of them (write-ahead), the copies go to the doublewrite area, and then, all at the same time where the
-//! system can, to their places. A page is clean from its copy on; who changes it meanwhile makes it dirty again, and it
-//! stays in memory until its write has ended. One batch of an instance is written at a time: its doublewrite area's lock
-//! sees to that. Pages that a load makes go to their places at once (`unlogged.rs`).
+//! For each page of a batch, the flush tries for the shared latch, copies the page, and releases the latch. Then it
+//! makes the log durable up to the newest page (write-ahead), and writes the copies to the doublewrite area and
+//! afterwards, in parallel where the system allows it, to their locations. A page is clean from its copy on. A change
+//! during the write makes it dirty again, and it stays in memory until its write has ended. The lock of an instance's
+//! doublewrite area serializes the batches of the instance. Pages of a bulk load go directly to their locations
+//! (`unlogged.rs`).
 //!
-//! A write that fails makes its pages dirty again and ends all writing of the pool: the error is kept.
+//! A failed write makes its pages dirty again and ends all writing of the pool: the error is kept.
 
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
@@ -26,8 +27,8 @@ use crate::page::{Lsn, PageNo, lsn, seal, verify};
 use crate::redo::Durability;
 use crate::wait::Waiter;
 
-/// Pages of a batch, whose write is in progress until this is dropped.
-pub(super) struct Begun<'p> {
+/// The pages of a batch, whose writes are in progress until this is dropped.
+pub(super) struct PendingWrites<'p> {
     pool: &'p BufferPool,
     instance: &'p Instance,
     entries: Vec<&'p PageEntry>,
@@ -37,7 +38,7 @@ pub(super) struct Begun<'p> {
     written: bool,
 }
 
-impl Drop for Begun<'_> {
+impl Drop for PendingWrites<'_> {
     fn drop(&mut self) {
         if !self.written && !self.entries.is_empty() {
             self.instance.count_dirty(self.entries.len() as i64);
@@ -47,7 +48,7 @@ impl Drop for Begun<'_> {
     }
 }
 
-impl Begun<'_> {
+impl PendingWrites<'_> {
     pub(super) fn oldest(&self) -> Lsn {
         self.oldest
     }
@@ -72,13 +73,13 @@ impl Begun<'_> {
 }
 
 impl BufferPool {
-    /// Writes every page that is dirty now, then syncs the tablespace. Pages that are changed meanwhile may be
-    /// written or not. Fails if any write failed before: then what is on disk cannot be trusted any more.
+    /// Writes every page that is dirty now, then syncs the tablespace. Pages that change during the call may or may not
+    /// be written. Fails if any write failed before, since the state on disk is unknown then.
     pub fn flush_all(&self, waiter: &Waiter) -> Result<()> {
         let limit = Lsn(self.log.next().0 + 1);
-        // The cleaners, if they run, do a part of it: their syncs pass beside ours.
+        // Running cleaners do a part of the work, with syncs parallel to this thread's.
         self.flush_to.fetch_max(limit.0, Ordering::Relaxed);
-        self.instances.iter().for_each(|instance| instance.bell.ring());
+        self.instances.iter().for_each(|instance| instance.wake_signal.raise());
         // By turns, a batch of each: a sync of the data files, which an instance needs at every other batch, then
         // serves them all.
         let mut unfinished: Vec<&Instance> = self.instances.iter().map(|instance| &**instance).collect();
@@ -118,7 +119,8 @@ impl BufferPool {
         Ok(true)
     }
 
-    /// Writes those of `pages`, all of one instance, that are dirty and neither latched nor being written; how many.
+    /// Writes those of `pages`, all of one instance, that are dirty and neither latched nor being written; returns
+    /// their number.
     pub(super) fn write_batch(
         &self,
         instance: &Instance,
@@ -127,8 +129,8 @@ impl BufferPool {
         waiter: &Waiter,
     ) -> Result<usize> {
         let mut doublewrite = self.lock_doublewrite(instance, waiter)?;
-        let begun = self.begin_write(instance, pages.iter().copied(), batch)?;
-        begun.write(waiter, || self.write_twice(&mut doublewrite, batch))
+        let pending = self.begin_write(instance, pages.iter().copied(), batch)?;
+        pending.write(waiter, || self.write_twice(&mut doublewrite, batch))
     }
 
     /// The instance's doublewrite area, for a batch.
@@ -140,32 +142,33 @@ impl BufferPool {
         self.check_failed()?;
         let doublewrite = try_lock(&instance.doublewrite)
             .unwrap_or_else(|| waiter.wait(WaitReason::DiskWrite, || lock(&instance.doublewrite)));
-        // Once more: if the batch before has failed, its copies here are all there is of a page that it has torn.
+        // Checked again: if the previous batch failed, its copies here are the only ones of a page that it has torn.
         self.check_failed().map(|()| doublewrite)
     }
 
-    /// Replaces `batch` by copies of those of `pages` that are dirty and neither latched nor being written.
+    /// Fills `batch` with copies of those of `pages` that are dirty and neither latched nor being written.
     pub(super) fn begin_write<'p>(
         &'p self,
         instance: &'p Instance,
         pages: impl Iterator<Item = PageNo>,
         batch: &mut Batch,
-    ) -> Result<Begun<'p>> {
+    ) -> Result<PendingWrites<'p>> {
         batch.clear();
         let (oldest, newest) = (Lsn(u64::MAX), Lsn(0));
-        let mut begun = Begun { pool: self, instance, entries: Vec::new(), oldest, newest, written: false };
+        let mut pending =
+            PendingWrites { pool: self, instance, entries: Vec::new(), oldest, newest, written: false };
         for page in pages.take(BATCH_PAGES) {
             let entry = self.entry(page)?;
             if entry.try_begin_write() {
                 instance.count_dirty(-1);
-                begun.entries.push(entry);
+                pending.entries.push(entry);
                 let lsn = self.copy_page(entry, batch.push(page));
-                (begun.oldest, begun.newest) = (begun.oldest.min(lsn), begun.newest.max(lsn));
+                (pending.oldest, pending.newest) = (pending.oldest.min(lsn), pending.newest.max(lsn));
             }
         }
-        // Once more: a change that a panic ended half-way stops the pool before it lets go of its page, and may have done so just
-        // before the page was copied.
-        self.check_failed().map(|()| begun)
+        // Checked again: a change that a panic interrupted stops the pool before it releases its page, and may have
+        // done so just before the page was copied.
+        self.check_failed().map(|()| pending)
     }
 
     /// Copies a page that [`PageEntry::try_begin_write`] has latched, unlatches it, and seals the copy; its LSN.
@@ -197,7 +200,7 @@ impl BufferPool {
 
     /// All changes before it are in pages that were written (and may not be synced yet).
     pub(super) fn oldest_change(&self) -> Lsn {
-        // What is not replayed yet is in no page and in no list.
+        // Changes that are not replayed yet are in no page and in no list.
         let replayed_from = self.replayed_from.load(Ordering::Acquire);
         if replayed_from != 0 {
             return Lsn(replayed_from);
@@ -208,7 +211,7 @@ impl BufferPool {
         self.instances.iter().filter_map(oldest).fold(end, Lsn::min)
     }
 
-    /// The page, whose exclusive latch the caller holds, is about to be changed.
+    /// Notes that the page, whose exclusive latch the caller holds, is about to be changed.
     pub(super) fn note_dirty(&self, entry: &PageEntry, page: PageNo) {
         let instance = self.instance_of(page);
         let end = || match Lsn(self.replayed_from.load(Ordering::Acquire)) {
@@ -220,8 +223,8 @@ impl BufferPool {
         }
     }
 
-    /// Replaces `buf` by a page, verified, for a check: from memory if it is there, and then its image on disk is verified,
-    /// too; else from disk, and memory stays as it is. Nobody changes the page meanwhile.
+    /// Reads a page into `buf` and verifies it, for a check. If the page is in memory, its image on disk is verified,
+    /// too; otherwise it is read from disk, and the pool stays unchanged. No thread changes the page during the call.
     pub(crate) fn read_to_check(&self, page: PageNo, buf: &mut AlignedBuffer, waiter: &Waiter) -> Result<()> {
         if self.table.get(page).is_some_and(|entry| entry.is_resident()) {
             self.verify_on_disk(page, buf, waiter)?;

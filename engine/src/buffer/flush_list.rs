@@ -1,20 +1,20 @@
-//! An instance's dirty pages, by when each became so: what must be written before the checkpoint can move on.
+//! The flush list: an instance's dirty pages, in the order in which they became dirty; the oldest one limits the
+//! checkpoint.
 //!
-//! A page enters when it becomes dirty, with the end of the log at that moment: all of its changes that are not on disk
-//! lie behind it. Entries are made under the list's lock, so they ascend. One is *valid* as long as the page is dirty or
-//! being written with that LSN; others are thrown away when they come to the front.
+//! A page enters when it becomes dirty, with the end of the log at that time: all of its changes that are not on disk
+//! are behind that LSN. Entries are added under the list's lock, so they ascend. An entry is *valid* as long as the
+//! page is dirty or being written with that LSN; invalid entries are dropped when they reach the front.
 //!
-//! A page that is being written may become dirty again; then it has two entries, and two LSNs: that of the write in
+//! A page that is being written may become dirty again. Then it has two entries, and two LSNs: that of the write in
 //! progress, which counts until the write has ended, and its own.
 //!
 //! # Invariant
-//! Whoever reads the end of the log first and then, list by list, the oldest valid entry, finds an LSN before which no
-//! page has a change that is not on disk (or written and not yet synced). For a change that lies before that
-//! end had its page entered before it was appended (`BufferPool::note_dirty` comes first), and the lock makes the entry
-//! seen.
+//! A thread that reads the end of the log first and then, list by list, the oldest valid entry, finds an LSN before
+//! which no page has a change that is not on disk (or written and not yet synced). A page is entered before its change
+//! is appended (`BufferPool::note_dirty` comes first), and the list's lock makes the entry visible.
 //!
 //! # Lock order
-//! A leaf: held for a push, or a look at the front. Page latches may be held.
+//! A leaf: held for a push, or to read the front. Page latches may be held.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -33,12 +33,12 @@ struct Since {
     writing: Lsn,
 }
 
-/// Which pages are to be written, if any is due.
+/// The pages to be written, if any is due.
 #[derive(Clone, Copy)]
 pub(super) struct Due {
-    /// Those that became dirty before.
+    /// Pages that became dirty before this LSN are due.
     pub(super) due: Lsn,
-    /// With them, those that became dirty before this.
+    /// Pages that became dirty before this LSN are written with them.
     pub(super) limit: Lsn,
 }
 
@@ -64,7 +64,8 @@ impl FlushList {
         lock(&self.list)
     }
 
-    /// The page, whose exclusive latch the caller holds, becomes dirty; false if it was. `end` gives the log's end.
+    /// Marks the page, whose exclusive latch the caller holds, as dirty; false if it already was. `end` returns the
+    /// log's end.
     pub(super) fn enter(&self, entry: &PageEntry, page: PageNo, end: impl FnOnce() -> Lsn) -> bool {
         if entry.state.load(Ordering::Acquire) & DIRTY != 0 {
             return false;
@@ -75,7 +76,7 @@ impl FlushList {
         since.writing = since.dirty;
         since.dirty = lsn;
         list.entries.push_back((lsn, page));
-        // Under the lock: an entry whose page does not look dirty is thrown away.
+        // Under the lock, since an entry of a page that does not look dirty is dropped.
         entry.state.fetch_or(DIRTY, Ordering::AcqRel);
         true
     }
@@ -87,8 +88,8 @@ impl FlushList {
         list.entries.front().map(|&(lsn, _)| lsn)
     }
 
-    /// Appends to `pages` up to `max` that became dirty before `limit`, the oldest first, if there is one that did before
-    /// `due`.
+    /// Appends to `pages` up to `max` pages that became dirty before `limit`, the oldest first, if any became dirty
+    /// before `due`.
     pub(super) fn oldest_pages(
         &self,
         table: &PageTable,
@@ -122,7 +123,7 @@ impl FlushList {
             return false;
         }
         let since = list.since[(entry.frame.load(Ordering::Relaxed) - self.first_frame) as usize];
-        // A page becomes dirty again under the lock; the write's end may be missed by a moment, which does no harm.
+        // A page becomes dirty again under the lock. The end of a write may be missed briefly, which is harmless.
         since.dirty == lsn || state & (DIRTY | WRITING) == DIRTY | WRITING && since.writing == lsn
     }
 }

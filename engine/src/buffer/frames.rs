@@ -1,4 +1,4 @@
-//! The memory of the frames, in one piece, so that a frame's address is one multiplication.
+//! The memory of the frames, contiguous, so that a frame's address is one multiplication.
 
 #[cfg(miri)]
 use std::alloc::Layout;
@@ -17,7 +17,7 @@ pub(crate) struct Frames {
     frames: usize,
 }
 
-// SAFETY: plain memory; who may access which part when is the latches' business.
+// SAFETY: plain memory; the latches control the access to each part.
 unsafe impl Send for Frames {}
 // SAFETY: as above.
 unsafe impl Sync for Frames {}
@@ -32,7 +32,7 @@ impl Frames {
             allowed: "less: the system has not that much memory to give".to_owned(),
         })?;
         let before = mapping.start.align_offset(ALIGNMENT);
-        // SAFETY: the mapping is larger by the alignment than what is needed.
+        // SAFETY: the mapping is larger than required by the alignment.
         let base = unsafe { mapping.start.add(before) };
         Ok(Frames { base, _mapping: mapping, page_bytes, frames })
     }
@@ -66,8 +66,8 @@ impl Mapping {
             (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
         // SAFETY: a new mapping, at an address of the system's choice.
         let start = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, read_write, flags) }.ok()?;
-        // Huge pages mean fewer misses of the address cache; a refusal costs nothing but time.
-        // SAFETY: the range is ours, and advice changes no content.
+        // Huge pages reduce TLB misses; a refusal costs only time. SAFETY: the range is this mapping's, and the advice
+        // does not change its content.
         let _ = unsafe { madvise(start, bytes, Advice::LinuxHugepage) };
         Some(Mapping { start: start.cast(), bytes })
     }

@@ -1,4 +1,4 @@
-//! Ways to hold a page, as types: optimistic (nothing held), shared, exclusive.
+//! Page guards: optimistic (no latch held), shared, exclusive.
 
 use std::cell::Cell;
 
@@ -8,14 +8,14 @@ use super::{BufferPool, Stop};
 use crate::page::node::Node;
 use crate::page::{Lsn, PageNo, Torn, set_lsn};
 
-/// A page as it was at some moment, to come back to: it still is as long as its version is the same.
+/// A page and its version, to return to later: the page is unchanged as long as its version is.
 #[derive(Clone, Copy)]
-pub(crate) struct Sight {
+pub(crate) struct PageVersion {
     pub(super) page: PageNo,
     pub(super) seen: u64,
 }
 
-/// A page that is read without being held: what was read counts only if [`OptimisticGuard::validate`] says so.
+/// A page that is read without a latch: reads count only if [`OptimisticGuard::validate`] succeeds.
 #[derive(Clone, Copy)]
 pub(crate) struct OptimisticGuard<'p> {
     pub(super) pool: &'p BufferPool,
@@ -33,8 +33,8 @@ impl<'p> OptimisticGuard<'p> {
 
     /// The page as it was when its version was read.
     #[inline]
-    pub(crate) fn sight(&self) -> Sight {
-        Sight { page: self.page, seen: self.seen }
+    pub(crate) fn page_version(&self) -> PageVersion {
+        PageVersion { page: self.page, seen: self.seen }
     }
 
     /// The page as a tree node, bytes not to be trusted.
@@ -43,7 +43,7 @@ impl<'p> OptimisticGuard<'p> {
         Node(self.racy)
     }
 
-    /// Asks for cache lines ahead of their use.
+    /// Prefetches cache lines.
     #[inline]
     pub(crate) fn prefetch(&self, at: usize, len: usize) {
         self.racy.prefetch(at, len);
@@ -107,7 +107,7 @@ pub(crate) struct SharedGuard<'p> {
 impl SharedGuard<'_> {
     /// The page.
     pub(crate) fn bytes(&self) -> &[u8] {
-        // SAFETY: the frame is the page's while the latch is held, and nobody writes to it.
+        // SAFETY: the frame belongs to the page while the latch is held, and has no writer.
         unsafe { std::slice::from_raw_parts(self.bytes.0, self.bytes.1) }
     }
 
@@ -134,7 +134,7 @@ pub(crate) struct ExclusiveGuard<'p> {
 }
 
 impl<'p> ExclusiveGuard<'p> {
-    /// For a page whose exclusive latch the caller has just got.
+    /// A guard for a page whose exclusive latch the caller has just acquired.
     pub(super) fn new(pool: &'p BufferPool, entry: &'p PageEntry, page: PageNo) -> Self {
         let bytes = pool.bytes_of(entry);
         ExclusiveGuard { pool, entry, page, bytes, changed: Cell::new(false), committed: false }
@@ -157,8 +157,8 @@ impl<'p> ExclusiveGuard<'p> {
     }
 
     /// The page as it is left to others, once this guard is dropped.
-    pub(crate) fn sight_after(&self) -> Sight {
-        Sight { page: self.page, seen: self.entry.seen_after(self.changed.get()) }
+    pub(crate) fn page_version_after(&self) -> PageVersion {
+        PageVersion { page: self.page, seen: self.entry.seen_after(self.changed.get()) }
     }
 
     /// What a read of the page gave: it is held still, so nonsense is a corrupt page.
@@ -188,7 +188,7 @@ impl<'p> ExclusiveGuard<'p> {
 impl Drop for ExclusiveGuard<'_> {
     fn drop(&mut self) {
         if self.changed.get() && !self.committed {
-            // Half of a mini-transaction: it must not reach the disk, where no redo would tell of it.
+            // Half a mini-transaction must not reach the disk, where no redo would complete it.
             self.pool.stop(format!("a change of page {} ended half-way", self.page.0));
             debug_assert!(std::thread::panicking(), "page {} was changed and not committed", self.page.0);
         }

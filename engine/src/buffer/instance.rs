@@ -1,7 +1,7 @@
-//! One instance of the buffer pool: its frames, free list, clock, and what it counts.
+//! One instance of the buffer pool: its frames, free list, clock and counters.
 //!
-//! Nothing here is touched by a read hit. Waiting for a free frame parks on the instance's address; whoever frees
-//! one wakes one.
+//! A read hit touches nothing here. A thread that waits for a free frame parks on the instance's address; a thread that
+//! frees a frame wakes one.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -16,7 +16,7 @@ use super::flush_list::FlushList;
 use super::latch::{DIRTY, EXCLUSIVE, REFERENCED, RESIDENCY, RESIDENT, SHARED_MASK, WRITING};
 use super::table::PageTable;
 use super::unlogged::Finished;
-use crate::background::Bell;
+use crate::background::WakeSignal;
 use crate::page::PageNo;
 
 const NO_PAGE: u64 = u64::MAX;
@@ -25,7 +25,7 @@ const USER_SWEEP_STEPS: u32 = 512;
 /// A waiter for a frame looks again after this, should a wake-up have gone to one that did not need it.
 const FRAME_WAIT: Duration = Duration::from_millis(10);
 
-/// Counts of what happened, and of what is now.
+/// Counters and gauges.
 #[derive(Default)]
 pub(super) struct Counts {
     pub(super) reads: AtomicU64,
@@ -48,7 +48,7 @@ pub(super) struct Instance {
     hand: AtomicU32,
     waiting: AtomicU32,
     pub(super) counts: Counts,
-    pub(super) bell: Bell,
+    pub(super) wake_signal: WakeSignal,
 }
 
 /// What the clock's hand found.
@@ -76,7 +76,7 @@ impl Instance {
             hand: AtomicU32::new(0),
             waiting: AtomicU32::new(0),
             counts: Counts::default(),
-            bell: Bell::default(),
+            wake_signal: WakeSignal::default(),
         }
     }
 
@@ -125,7 +125,7 @@ impl Instance {
     pub(super) fn try_take(&self, table: &PageTable) -> Option<u32> {
         let frame = self.pop_free();
         if self.free_frames() < self.stock() / 2 {
-            self.bell.ring();
+            self.wake_signal.raise();
         }
         frame.or_else(|| {
             (0..USER_SWEEP_STEPS.min(2 * self.frames)).find_map(|_| match self.sweep(table) {
@@ -145,7 +145,7 @@ impl Instance {
         frame
     }
 
-    /// Puts a frame on the free list and wakes one who waits for it.
+    /// Puts a frame on the free list and wakes a thread that waits for it.
     pub(super) fn give_back(&self, frame: u32) {
         self.pages[(frame - self.first_frame) as usize].store(NO_PAGE, Ordering::Release);
         let mut free = self.free();
@@ -165,7 +165,7 @@ impl Instance {
     /// Waits until there may be a free frame. The caller holds no latch and no frame.
     pub(super) fn wait_for_frame(&self) {
         self.waiting.fetch_add(1, Ordering::SeqCst);
-        self.bell.ring();
+        self.wake_signal.raise();
         let none = || self.free_frames.load(Ordering::SeqCst) == 0;
         let until = Instant::now() + FRAME_WAIT;
         // SAFETY: the address is this instance's list; the callbacks neither panic nor park.
@@ -197,7 +197,7 @@ impl Instance {
         }
     }
 
-    /// Evicts a page if it is clean, and nobody has used it lately or uses it now.
+    /// Evicts a page if it is clean, was not used lately, and is not in use.
     pub(super) fn try_evict(&self, table: &PageTable, page: PageNo) -> Option<u32> {
         let entry = table.get(page)?;
         let seen = entry.evictable()?;

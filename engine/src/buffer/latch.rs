@@ -1,21 +1,21 @@
 //! The state word of a page: latch, version, residency.
 //!
 //! # Rules
-//! - No thread waits while it holds a latch. A latch is waited for with nothing held (`PageEntry::wait_while`);
-//!   whoever holds one only tries for the next, and on failure lets go of all and starts again. So there is
-//!   no order among latches, and no deadlock. [`held`] counts in debug builds; waiting asserts that it is 0.
-//! - A reader that needs no latch reads the version, reads the page, and looks whether the version is the same.
+//! - No thread waits while it holds a latch. A thread waits for a latch with nothing held (`PageEntry::wait_while`). A
+//!   thread that holds one only tries for the next, and on failure releases all and starts over. So there is no order
+//!   among latches, and no deadlock. [`held`] counts in debug builds; a wait asserts that it is 0.
+//! - A reader without a latch reads the version, reads the page, and checks that the version is the same.
 //!
 //! # Waking
-//! A waiter sets `WAITERS` and parks on the entry's address. Whoever ends what is waited for (exclusive latch, last
-//! shared latch, load, write in progress) and finds the bit clears it and wakes all; they look again.
+//! A waiter sets `WAITERS` and parks on the entry's address. A thread that ends the awaited state (exclusive latch,
+//! last shared latch, load, write in progress) and finds the bit set clears it and wakes all, which check again.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use parking_lot_core::{DEFAULT_PARK_TOKEN, DEFAULT_UNPARK_TOKEN};
 
 use crate::metrics::WaitReason;
-use crate::wait::{Waiter, look_out};
+use crate::wait::{Waiter, poll};
 
 pub(crate) const SHARED_ONE: u64 = 1;
 pub(crate) const SHARED_MASK: u64 = 0xffff;
@@ -30,8 +30,8 @@ pub(crate) const LOADING: u64 = 1 << 22;
 pub(crate) const RESIDENT: u64 = 2 << 22;
 pub(crate) const VERSION_ONE: u64 = 1 << 24;
 pub(crate) const VERSION: u64 = !(VERSION_ONE - 1);
-/// A change holds a latch for a microsecond or two, so who waits for one looks out for 10 or so.
-const LOOKS: u32 = 64;
+/// A change holds a latch for a microsecond or two, so a waiter polls for about 10.
+const POLLS: u32 = 64;
 /// What an optimistic reader compares.
 const SEEN: u64 = VERSION | EXCLUSIVE | RESIDENCY;
 
@@ -48,7 +48,7 @@ const SEEN: u64 = VERSION | EXCLUSIVE | RESIDENCY;
 /// | 22-23 | residency | evicted (0), loading (1), resident (2) |
 /// | 24-63 | version | plus one at each release of a changed page and at each eviction |
 ///
-/// | residency | exclusive | shared | dirty, writing | who may do what |
+/// | residency | exclusive | shared | dirty, writing | allowed actions |
 /// |---|---|---|---|---|
 /// | evicted | 0 | 0 | 0, 0 | anyone: become the loader (evicted to loading by CAS) |
 /// | loading | 0 | 0 | 0, 0 | the loader alone: set `frame`, fill it, then resident, or evicted after an error |
@@ -85,7 +85,7 @@ mod counter {
     }
 }
 
-/// How many latches this thread holds. Counted in debug builds only; 0 in others.
+/// The number of latches that this thread holds. Counted in debug builds only; 0 in others.
 pub fn held() -> u32 {
     counter::get()
 }
@@ -104,7 +104,7 @@ impl PageEntry {
         Ok(state & SEEN)
     }
 
-    /// Whether the page is in memory; it may be no more a moment later.
+    /// Whether the page is in memory; this may change at any time.
     pub(crate) fn is_resident(&self) -> bool {
         self.state.load(Ordering::Acquire) & RESIDENCY == RESIDENT
     }
@@ -222,7 +222,7 @@ impl PageEntry {
         fence(Ordering::Release);
     }
 
-    /// A new state, made from the old, by the only one who may make one; who waits is woken.
+    /// Replaces the state by a new one derived from it. Only one thread may do so; waiters are woken.
     fn replace(&self, new: impl Fn(u64) -> u64) {
         let mut state = self.state.load(Ordering::Relaxed);
         while let Err(now) =
@@ -253,13 +253,13 @@ impl PageEntry {
         std::ptr::from_ref(self).addr()
     }
 
-    /// Waits until the state is no longer `blocked`: looks out for it, then parks. Holds no latch.
+    /// Waits until the state is no longer `blocked`: polls, then parks. The caller holds no latch.
     ///
-    /// It does not let the processor go in between: who does gets it back after the others' time slices, milliseconds with
-    /// many threads, and may have rows locked meanwhile.
+    /// It does not yield the CPU between polls: a thread that does gets it back after the others' time slices, which is
+    /// milliseconds with many threads, and may hold row locks for that long.
     pub(crate) fn wait_while(&self, waiter: &Waiter, reason: WaitReason, blocked: impl Fn(u64) -> bool) {
         debug_assert_eq!(held(), 0, "a thread must not wait while it holds a latch");
-        if !look_out(LOOKS, || !blocked(self.state.load(Ordering::Acquire))) {
+        if !poll(POLLS, || !blocked(self.state.load(Ordering::Acquire))) {
             waiter.wait(reason, || self.park_while(&blocked));
         }
     }

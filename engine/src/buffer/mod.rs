@@ -1,28 +1,29 @@
-//! The buffer pool: pages in memory, more or fewer than the data has.
+//! The buffer pool: pages in memory; it may be larger or smaller than the data.
 //!
 //! # A hit
-//! The page table has an entry per page: one word with version, latch, residency and clock bit, and the frame's
-//! number. A reader takes the version, reads the frame, and looks whether the version is the same: it writes to no
-//! shared memory (but the clock bit, if it is not set).
+//! The page table has an entry per page: one word with version, latch, residency and clock bit, and the frame's number.
+//! A reader reads the version, reads the frame, and checks that the version is the same. It writes to no shared memory
+//! (except the clock bit, if it is not set).
 //!
 //! # A miss
-//! The thread lets go of everything, claims the entry (evicted to loading), gets a frame from the free list or by
-//! evicting a clean page, reads and verifies, and starts its operation again. Others wait for the load. Users never
-//! write: if all is dirty they wait for a cleaner ([`Cleaner`]). A failed read leaves the page evicted.
+//! The thread releases everything, claims the entry (evicted to loading), gets a frame from the free list or by
+//! evicting a clean page, reads and verifies the page, and restarts its operation. Other threads wait for the load.
+//! User threads never write: if all pages are dirty they wait for a cleaner ([`Cleaner`]). A failed read leaves the
+//! page evicted.
 //!
 //! # Instances
-//! Frames are divided among instances by page number / 64. An instance has a free list, a clock's hand, counts,
-//! and a cleaner that it may share with others. The numbers of 64-page stripes go round the instances, shifted by one
-//! each round, so that neither a range of pages nor a data file has an instance of its own.
+//! Frames are divided among instances by page number / 64. An instance has a free list, a clock hand, counters, and a
+//! cleaner that it may share with others. Stripes of 64 pages are assigned to the instances in rotation, shifted by one
+//! each time, so that neither a range of pages nor a data file has an instance of its own.
 //!
 //! # Lock order
-//! Latches: none is waited for while another is held (`latch.rs`). The free list's mutex is a leaf: it is held for a
-//! push or a pop. Frames are reserved before the first latch (`mtr.rs`).
+//! Latches: no thread waits for one while it holds another (`latch.rs`). The free list's mutex is a leaf: it is held
+//! for a push or a pop. Frames are reserved before the first latch (`mtr.rs`).
 //!
 //! # Failure
-//! Read errors and corrupt pages go to the caller; the page stays evicted, and the next one tries again. A write or
-//! sync error is kept: from then on nothing is written, [`BufferPool::flush_all`] gives an error, and so does
-//! whoever needs a frame when all are dirty.
+//! Read errors and corrupt pages are returned to the caller; the page stays evicted, and the next caller tries again. A
+//! write or sync error is kept: from then on the pool writes nothing, and [`BufferPool::flush_all`] returns an error.
+//! So does a request for a frame when all pages are dirty.
 
 mod batch;
 mod checkpoint;
@@ -39,7 +40,7 @@ mod optimistic;
 mod recovery;
 mod table;
 mod unlogged;
-mod voided;
+mod void_ranges;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -48,12 +49,12 @@ use std::time::Instant;
 
 pub use checkpoint::Checkpointer;
 pub use cleaner::Cleaner;
-pub(crate) use guard::{ExclusiveGuard, OptimisticGuard, SharedGuard, Sight};
+pub(crate) use guard::{ExclusiveGuard, OptimisticGuard, PageVersion, SharedGuard};
 pub(crate) use mtr::{Mtr, Need, redo_bytes_max};
 pub use recovery::RecoveryProgress;
 pub(crate) use recovery::Replay;
-pub(crate) use unlogged::Made;
-pub(crate) use voided::Voided;
+pub(crate) use unlogged::LoadedRun;
+pub(crate) use void_ranges::VoidRanges;
 
 use flifo_base::{CacheAligned, lock};
 
@@ -83,13 +84,13 @@ const LOAD_ATTEMPTS: u32 = 8;
 pub struct PoolConfig {
     /// Memory for pages, bytes.
     pub bytes: u64,
-    /// Number of instances; fewer are made if each would have less than 16 frames.
+    /// Number of instances; fewer are created if each would have less than 16 frames.
     pub instances: u32,
-    /// Pages are written to a doublewrite area first.
+    /// Write pages to a doublewrite area first.
     pub doublewrite: bool,
 }
 
-/// What the pool did since it was made, and what is in it now.
+/// Counters of the pool since it was created, and its present content.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PoolStats {
     /// Pages that fit.
@@ -104,18 +105,18 @@ pub struct PoolStats {
     pub writes: u64,
     /// Pages evicted.
     pub evictions: u64,
-    /// Times that a thread waited for a free frame.
+    /// How many times a thread waited for a free frame.
     pub free_frame_waits: u64,
 }
 
-/// Why an attempt at something ended before its end. All guards are dropped, then [`BufferPool::settle`] waits for
-/// what was in the way, and the attempt is made again.
+/// Why an attempt stopped early. All guards are dropped, then [`BufferPool::settle`] waits for the obstacle, and the
+/// attempt is repeated.
 pub(crate) enum Stop {
     /// A page changed while it was read.
     Changed,
     /// A page is latched or loading.
     Latched(PageNo),
-    /// A page is not in memory; and where its number was read: if that did not change, there must be such a page.
+    /// A page is not in memory. Also where its number was read: if that did not change, the page must exist.
     Missing(PageNo, Option<(PageNo, u64)>),
     /// An error.
     Fail(Box<Error>),
@@ -133,7 +134,7 @@ impl Stop {
     }
 }
 
-/// The pages of one tablespace in memory.
+/// The cached pages of one tablespace.
 pub struct BufferPool {
     frames: Frames,
     table: PageTable,
@@ -156,7 +157,7 @@ struct BackgroundThread {
 }
 
 impl BufferPool {
-    /// An empty pool for the tablespace of `log`; its doublewrite areas are files on `disk`.
+    /// Creates an empty pool for the tablespace of `log`; its doublewrite areas are files on `disk`.
     pub fn new(
         disk: &dyn Disk,
         log: Arc<Log>,
@@ -195,8 +196,8 @@ impl BufferPool {
         }))
     }
 
-    /// Starts the threads of the page cleaners and of the log's keeper. Without them, or someone who calls their
-    /// steps, those who need a frame wait for ever once all pages are dirty.
+    /// Starts the threads of the page cleaners and of the checkpointer. Without them, and unless the embedder calls
+    /// their steps, threads that need a frame wait forever once all pages are dirty.
     pub fn start_background(self: &Arc<Self>) -> Result<()> {
         let mut threads = lock(&self.background);
         if !threads.is_empty() {
@@ -207,7 +208,7 @@ impl BufferPool {
         for index in 0..cleaners {
             let sleep = Arc::new(Sleep::default());
             for instance in self.instances.iter().skip(index).step_by(cleaners) {
-                instance.bell.set_target(Some(Arc::clone(&sleep)));
+                instance.wake_signal.set_target(Some(Arc::clone(&sleep)));
             }
             threads.push(self.start(
                 format!("flifo-cleaner{index}"),
@@ -236,8 +237,8 @@ impl BufferPool {
         Ok(BackgroundThread { sleep, thread })
     }
 
-    /// Ends the background's threads. To be called before the last handle goes, as each thread has one. Whoever
-    /// needs a frame later and finds none gets an error.
+    /// Ends the background threads. Call it before the last handle is dropped, since each thread has a handle. A later
+    /// request for a frame, if none is free, returns an error.
     pub fn stop_background(&self) {
         self.background_stopped.store(true, Ordering::Release);
         let threads = std::mem::take(&mut *lock(&self.background));
@@ -279,8 +280,8 @@ impl BufferPool {
         })
     }
 
-    /// A page to read; `parent` is where its number was read. Validates the parent, so that what was read in
-    /// it to get here is known to be true.
+    /// A page to read; `parent` is where its number was read. Validates the parent, so that the number is known to be
+    /// right.
     #[inline]
     pub(crate) fn child<'p>(
         &'p self,
@@ -304,11 +305,11 @@ impl BufferPool {
         }
     }
 
-    /// The page, if it still is as it was; the guard's validation tells whether it is to the end.
+    /// The page, if it is unchanged; the guard's validation shows whether it stays unchanged.
     #[inline]
-    pub(crate) fn again(&self, sight: Sight) -> Option<OptimisticGuard<'_>> {
-        let guard = self.begin_read(sight.page, self.table.get(sight.page)?).ok()?;
-        (guard.seen == sight.seen).then_some(guard)
+    pub(crate) fn reopen(&self, page_version: PageVersion) -> Option<OptimisticGuard<'_>> {
+        let guard = self.begin_read(page_version.page, self.table.get(page_version.page)?).ok()?;
+        (guard.seen == page_version.seen).then_some(guard)
     }
 
     #[inline]
@@ -333,7 +334,7 @@ impl BufferPool {
         }
     }
 
-    /// Waits for what stopped an attempt, so that it can be made again; or gives the error that it cannot.
+    /// Waits for the reason that stopped an attempt, so that it can be repeated; or returns the error that prevents it.
     #[cold]
     pub(crate) fn settle(&self, stop: Stop, waiter: &Waiter, attempts: &mut u32) -> Result<()> {
         debug_assert_eq!(latch::held(), 0, "all guards are dropped before an attempt is made again");
@@ -348,7 +349,7 @@ impl BufferPool {
                 let still = parent.is_none_or(|(parent, seen)| {
                     self.table.get(parent).is_some_and(|entry| entry.unchanged(seen))
                 });
-                // The page may have been freed since its number was read; then there is nothing to read.
+                // The page may have been freed since its number was read; then the attempt is repeated.
                 if still || *attempts >= LOAD_ATTEMPTS { Err(error) } else { Ok(()) }
             })?,
             Stop::Fail(error) => return Err(*error),
@@ -433,7 +434,7 @@ impl BufferPool {
         self.failed.get().is_some()
     }
 
-    /// The kept write error, if there is one; also an error if nobody cleans any more.
+    /// The kept write error, if any; also an error if no cleaner runs any more.
     fn check_writable(&self) -> Result<()> {
         match self.failed.get() {
             Some(what) => Err(Error::Stopped { what: what.clone() }),
@@ -442,7 +443,7 @@ impl BufferPool {
         }
     }
 
-    /// What happened, and what is in memory now.
+    /// The counters, and the present content.
     pub fn stats(&self) -> PoolStats {
         let mut stats = PoolStats::default();
         for instance in &self.instances {

@@ -1,13 +1,13 @@
-//! Mini-transactions: changes of some pages that belong together, and their redo.
+//! Mini-transactions: changes of several pages that belong together, and their redo.
 //!
-//! Before its first latch a mini-transaction has all that it could otherwise have to wait for: room in the redo log for
-//! the most that it can write, and a frame for the page that it makes (whose number comes from the allocator, also
-//! before). What it does not use is given back. Nothing waits while it exists: on a miss it is dropped, so frames held
-//! by waiting threads cannot starve a pool, and begun again ([`BufferPool::change`]).
+//! Before its first latch, a mini-transaction reserves everything that it could otherwise wait for: space in the redo
+//! log for the most that it can write, and a frame for the page that it creates (whose number the allocator has
+//! assigned before). It returns what it does not use. No thread waits while it has one: on a miss the mini-transaction
+//! is dropped and begun again, so frames held by waiting threads cannot starve a pool ([`BufferPool::change`]).
 //!
-//! Each change of a page goes through it ([`Mtr::apply`], [`Mtr::rewrite`]), which notes the record. The commit appends
-//! all records to the log as one frame and gives the pages its LSN, before the caller unlatches them; so the log has the
-//! changes of a page in the order in which they were made.
+//! Each change of a page goes through it ([`Mtr::apply`], [`Mtr::rewrite`]), which adds the record. The commit appends
+//! all records to the log as one frame and gives the pages its LSN, before the caller unlatches them. So the log has
+//! the changes of a page in the order in which they were made.
 
 use std::sync::atomic::Ordering;
 
@@ -54,21 +54,21 @@ pub(crate) fn redo_bytes_max(page_bytes: usize) -> usize {
     PAGES_MAX * Op::image_bytes_max(page_bytes)
 }
 
-/// Changes that belong together, and what they need.
+/// A mini-transaction: changes that belong together, and their reservations.
 pub(crate) struct Mtr<'p> {
     pool: &'p BufferPool,
     /// For the page that it makes.
     frame: Option<(PageNo, u32)>,
-    /// `None` for what is not logged.
+    /// `None` for unlogged changes.
     promise: Option<Promise<'p>>,
     records: Vec<u8>,
 }
 
 impl<'p> Mtr<'p> {
-    /// Reserves what is needed. May wait: the caller holds nothing.
+    /// Reserves `need`. May wait: the caller holds nothing.
     fn begin(pool: &'p BufferPool, need: &Need, waiter: &Waiter) -> Result<Self> {
-        // First, since a waiter for room in the log must not sit on frames; cleaners, for whom a waiter for frames
-        // waits, need no promise.
+        // First, since a thread that waits for log space must not hold frames. Cleaners, which free frames for waiting
+        // threads, need no promise.
         let promise = pool.log.promise(need.redo_bytes, waiter)?;
         let mut mtr = Mtr::unlogged(pool, need.new, waiter)?;
         mtr.promise = Some(promise);
@@ -117,7 +117,7 @@ impl<'p> Mtr<'p> {
         result
     }
 
-    /// What was logged of these pages is void from here on: they are filled by [`BufferPool::make_unlogged`].
+    /// Voids the earlier log records of these pages, which [`BufferPool::make_unlogged`] then fills.
     pub(crate) fn void(&mut self, first: PageNo, pages: u16) {
         Op::Unlogged { pages }.encode(first, self.pool.page_size(), &mut self.records);
     }
@@ -155,8 +155,8 @@ impl BufferPool {
         }
     }
 
-    /// Makes a page that is not logged: what refers to it may be changed only after the page was written and synced. It
-    /// bears `lsn`, not before the end of what was logged of it; that was made void ([`Mtr::void`]) if the page may be torn.
+    /// Creates a page without logging. References to it may be written only after the page was written and synced. Its
+    /// LSN is `lsn`, not before its last log record; earlier records are void ([`Mtr::void`]) if the page may be torn.
     pub(crate) fn make_unlogged(
         &self,
         page: PageNo,

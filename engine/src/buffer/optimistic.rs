@@ -1,9 +1,9 @@
-//! Reads of a frame that another thread may be changing: the only place where that happens.
+//! Reads of a frame that another thread may be changing: the only module with such reads.
 //!
-//! All reads are volatile, or the processor's copying of strings, so the compiler neither repeats one nor believes that
-//! two of the same bytes agree. They stay within the frame, whose memory is mapped as long as the pool lives, so the worst they give is nonsense:
-//! bytes of two versions, or of another page. Nothing that was read may be *used* before the reader has
-//! validated the page's version: until then it only decides where in the same frame to read next.
+//! All reads are volatile, or string copies by the CPU, so the compiler neither repeats one nor assumes that two reads
+//! of the same bytes agree. They stay within the frame, whose memory is mapped as long as the pool lives, so the worst
+//! result is a mix of two versions, or of another page. The result may not be *used* before the reader has validated
+//! the page's version: until then it only decides where in the same frame to read next.
 //!
 //! Rust's memory model calls such a race undefined, as C++'s does, and offers no byte-wise atomic copy yet; on the
 //! machine the loads are plain ones, and the fences of [`super::latch`] order them.
@@ -38,7 +38,7 @@ impl<'p> Racy<'p> {
         Ok(unsafe { self.base.add(at) })
     }
 
-    /// Asks for the cache lines of `len` bytes at `at` ahead of their use.
+    /// Prefetches the cache lines of `len` bytes at `at`.
     #[inline]
     pub(crate) fn prefetch(&self, at: usize, len: usize) {
         let end = (at + len).min(self.bytes);
@@ -60,7 +60,7 @@ const BLOCK_BYTES: usize = 64;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 const STRING_BYTES: usize = 1024;
 
-/// Copies without the compiler's assumption that nobody else writes to `from`.
+/// Copies without the compiler's assumption that `from` has no other writer.
 ///
 /// # Safety
 /// `from` is readable and `to` writable for `len` bytes; they do not overlap.
@@ -68,8 +68,8 @@ const STRING_BYTES: usize = 1024;
 unsafe fn copy_racy(from: *const u8, to: *mut u8, len: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if len >= STRING_BYTES {
-        // SAFETY: reads and writes what the caller vouches for; the direction flag is clear, as everywhere. The fence: a
-        // string's loads are in no order, and the version is to be read after all of them.
+        // SAFETY: reads and writes what the caller guarantees; the direction flag is clear, as everywhere. The fence:
+        // string loads have no order, and the version must be read after all of them.
         unsafe {
             std::arch::asm!(
                 "rep movsb",
@@ -108,7 +108,7 @@ unsafe fn copy_word(from: *const u8, to: *mut u8) {
     unsafe { to.cast::<u64>().write_unaligned(read_volatile::<u64>(from)) }
 }
 
-/// Asks for one cache line, wherever it is.
+/// Prefetches one cache line.
 #[inline]
 fn prefetch_line(line: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -121,10 +121,10 @@ fn prefetch_line(line: *const u8) {
     let _ = line;
 }
 
-/// A volatile read of a number at any address, in one go: an array of as many bytes is read byte by byte.
+/// A volatile read of a number at any address, in one load: an array of bytes would be read byte by byte.
 ///
 /// # Safety
-/// Its bytes are readable, and any bytes are such a number.
+/// The bytes are readable, and any bytes are a valid `T`.
 #[inline]
 unsafe fn read_volatile<T: Copy>(from: *const u8) -> T {
     #[repr(C, packed)]

@@ -1,21 +1,21 @@
-//! Replaying the redo log: each frame's records, in order, on every page that is older.
+//! Recovery: replays the redo log, each frame's records in order, on every older page.
 //!
-//! One thread parses; appliers change the pages, each those whose number it has, so the records of a page stay in order
-//! and different pages go on beside each other. Pages go through the pool like any other, so data may be larger than
-//! memory; those that are changed are dirty since the beginning of the log that is replayed, so that no checkpoint
-//! passes it before they are written. If the recovery crashes, the next begins at the same place, and leaves alone
-//! what is new enough.
+//! One thread parses; appliers change the pages, each applier the page numbers assigned to it, so the records of a page
+//! stay in order and different pages are replayed in parallel. Pages go through the pool like any other, so data may be
+//! larger than memory. Changed pages count as dirty since the start of the replayed log, so that no checkpoint passes
+//! it before they are written. If recovery crashes, the next one starts at the same place, and skips pages that are new
+//! enough.
 //!
-//! Pages that a bulk load was filling are not read: what was logged of them before is void ([`Voided`]).
+//! Pages that a bulk load was filling are not read: their earlier records are void ([`VoidRanges`]).
 //!
 //! # What is refused
-//! A record that does not fit its page, and a page that is newer than the end of the log: then the log is another
-//! database's, or a part of it is lost, and what it would make of the pages is nobody's data.
+//! A record that does not fit its page, and a page that is newer than the end of the log: the log is another
+//! database's, or a part of it is lost, and replaying it would corrupt the pages.
 
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use super::{BufferPool, Stop, Voided};
+use super::{BufferPool, Stop, VoidRanges};
 use crate::error::{Error, Result};
 use crate::page::op::Op;
 use crate::page::{Lsn, PageNo, lsn, verify_content};
@@ -24,12 +24,12 @@ use crate::wait::Waiter;
 /// Records on their way to an applier, per applier.
 const QUEUE: usize = 1024;
 
-/// What recovery has done, and has to do.
+/// The progress of recovery.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RecoveryProgress {
-    /// Bytes of the redo log that were replayed.
+    /// Bytes of the redo log replayed so far.
     pub replayed_bytes: u64,
-    /// Bytes of the redo log that there are to replay.
+    /// Bytes of the redo log to replay.
     pub total_bytes: u64,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct Replay<'p> {
     pool: &'p BufferPool,
     log_end: Lsn,
     pages_max: u64,
-    voided: Voided,
+    void_ranges: VoidRanges,
 }
 
 impl BufferPool {
@@ -57,10 +57,10 @@ impl BufferPool {
 }
 
 impl<'p> Replay<'p> {
-    /// For a log that ends at `log_end`, can tell of pages below `pages_max`, and of which `voided` is void. The pool was
-    /// told of it ([`BufferPool::begin_replay`]).
-    pub(crate) fn new(pool: &'p BufferPool, log_end: Lsn, pages_max: u64, voided: Voided) -> Self {
-        Replay { pool, log_end, pages_max, voided }
+    /// Creates a replay of a log that ends at `log_end`, describes pages below `pages_max`, and has `void_ranges`. The
+    /// pool has called [`BufferPool::begin_replay`].
+    pub(crate) fn new(pool: &'p BufferPool, log_end: Lsn, pages_max: u64, void_ranges: VoidRanges) -> Self {
+        Replay { pool, log_end, pages_max, void_ranges }
     }
 
     /// Replays what `frames` gives: it calls its argument with the end and the records of each frame, in order.
@@ -79,7 +79,7 @@ impl<'p> Replay<'p> {
                 .unzip();
             let parsed = frames(&mut |end, payload| self.distribute(end, payload, &queues));
             drop(queues);
-            // What an applier found wrong is the reason why the parser could not go on.
+            // An applier's error is the reason why the parser could not continue.
             threads
                 .into_iter()
                 .map(|thread| thread.join().unwrap_or_else(|_| Err(bad("an applier ended half-way"))))
@@ -99,7 +99,7 @@ impl<'p> Replay<'p> {
             let before = rest;
             let (page, op) = Op::decode(&mut rest, self.pool.page_size())
                 .map_err(|_| bad(format!("the frame that ends at {} has a record that cannot be", end.0)))?;
-            if matches!(op, Op::Unlogged { .. }) || self.voided.is_void(page, end) {
+            if matches!(op, Op::Unlogged { .. }) || self.void_ranges.is_void(page, end) {
                 continue;
             }
             let record = &before[..before.len() - rest.len()];
@@ -149,7 +149,7 @@ impl<'p> Replay<'p> {
         let mut rest = &of.records[..];
         while !rest.is_empty() {
             let (_, op) = Op::decode(&mut rest, page.len()).expect("it was decoded before");
-            // The other kinds leave a page sound that was; these bring in bytes that nobody has looked at.
+            // Other kinds keep a sound page sound; these two write unverified bytes.
             let unseen = matches!(op, Op::Image { .. } | Op::Write { .. });
             let fits = op.is_of(of.page) && op.apply(page).is_ok();
             if !fits || unseen && verify_content(page).is_err() {
@@ -160,8 +160,8 @@ impl<'p> Replay<'p> {
         true
     }
 
-    /// Whether the page can be read; one that was never written, is torn, or lies where the medium has failed, cannot. (The
-    /// medium takes a write there.)
+    /// Whether the page is readable. A page that was never written, is torn, or is on a bad sector is not. (The medium
+    /// accepts a write there.)
     fn is_readable(&self, page: PageNo, waiter: &Waiter) -> Result<bool> {
         match self.pool.retry(waiter, || self.pool.optimistic(page).map(drop)) {
             Ok(()) => Ok(true),

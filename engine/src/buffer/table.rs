@@ -1,8 +1,8 @@
 //! The page table: an entry per page of the tablespace, found by the page's number in two loads.
 //!
-//! Entries lie in segments, made when the first page of one is asked for and kept for good, so that a reference to an
-//! entry is valid as long as the pool. The directory is as large as it can get; what is not used of it is
-//! never touched, and so costs no memory.
+//! Entries are in segments, which are created at the first access and never freed, so that a reference to an entry is
+//! valid as long as the pool. The directory has its maximum size; its unused part is never touched, and so costs no
+//! memory.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -36,7 +36,7 @@ impl PageTable {
         PageTable { directory: unsafe { Box::from_raw(directory) } }
     }
 
-    /// The entry of a page; `None` if it was never made, or there can be no such page.
+    /// The entry of a page; `None` if it was never created, or the number is out of range.
     #[inline]
     pub(crate) fn get(&self, page: PageNo) -> Option<&PageEntry> {
         let segment = self.directory.get((page.0 / SEGMENT_PAGES) as usize)?.load(Ordering::Acquire);
@@ -47,7 +47,7 @@ impl PageTable {
         Some(unsafe { &*segment.add((page.0 % SEGMENT_PAGES) as usize) })
     }
 
-    /// The entry of a page, made if need be; `None` if there can be no such page.
+    /// The entry of a page, created if necessary; `None` if the number is out of range.
     pub(crate) fn get_or_make(&self, page: PageNo) -> Option<&PageEntry> {
         let place = self.directory.get((page.0 / SEGMENT_PAGES) as usize)?;
         if place.load(Ordering::Acquire).is_null() {
@@ -58,7 +58,7 @@ impl PageTable {
             }
             let null = std::ptr::null_mut();
             if place.compare_exchange(null, new, Ordering::AcqRel, Ordering::Acquire).is_err() {
-                // SAFETY: allocated above with this layout, and nobody else has seen it.
+                // SAFETY: allocated above with this layout, and not published.
                 unsafe { dealloc(new.cast(), segment_layout()) };
             }
         }
@@ -71,7 +71,7 @@ impl Drop for PageTable {
         for segment in &self.directory {
             let segment = segment.load(Ordering::Acquire);
             if !segment.is_null() {
-                // SAFETY: allocated with this layout; nobody uses the table any more.
+                // SAFETY: allocated with this layout; the table has no users any more.
                 unsafe { dealloc(segment.cast(), segment_layout()) };
             }
         }

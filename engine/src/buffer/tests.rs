@@ -97,10 +97,10 @@ fn what_a_load_is_done_with_is_written_batch_by_batch_and_the_rest_left() {
     (2..102).for_each(|page| change(&pool, page, b"w", &waiter).unwrap());
     let dirty = || pool.stats().dirty_pages;
     assert_eq!(dirty(), 100);
-    pool.write_soon(made_since(0, 2..2));
-    pool.write_soon(made_since(0, 10..50));
+    pool.write_soon(loaded_since(0, 2..2));
+    pool.write_soon(loaded_since(0, 10..50));
     // Some were never made.
-    pool.write_soon(made_since(0, 100..120));
+    pool.write_soon(loaded_since(0, 100..120));
     let left: Vec<_> = (0..4).map(|_| (cleaner.step(Instant::now()) == Wake::Now, dirty())).collect();
     // One more in the first step: page 2, which became dirty where the flush before ended, and counts as its.
     assert_eq!(left, [(true, 67), (true, 59), (true, 57), (false, 57)]);
@@ -144,8 +144,8 @@ fn written_twice(disk: &MemoryDisk) -> [u32; 2] {
     })
 }
 
-fn made_since(since: u64, pages: std::ops::Range<u64>) -> Made {
-    Made { pages, since: Lsn(since) }
+fn loaded_since(since: u64, pages: std::ops::Range<u64>) -> LoadedRun {
+    LoadedRun { pages, since: Lsn(since) }
 }
 
 fn make_unlogged(pool: &BufferPool, pages: std::ops::Range<u64>, waiter: &Waiter) {
@@ -167,14 +167,15 @@ fn what_a_load_made_is_written_once_and_twice_if_it_was_changed_since() {
     let mut cleaner = Cleaner::new(&pool, 0, 1);
     let since = pool.log().next().0;
     make_unlogged(&pool, 2..60, &waiter);
-    pool.write_soon(made_since(since, 2..40));
+    pool.write_soon(loaded_since(since, 2..40));
     change(&pool, 36, b"w", &waiter).unwrap();
     cleaner.step(Instant::now());
     assert_eq!((pool.stats().dirty_pages, written_twice(&disk)), (26, [0, 0]));
     cleaner.step(Instant::now());
     assert_eq!((pool.stats().dirty_pages, written_twice(&disk)), (20, [6, 0]));
     let sync = pool.space().next_sync();
-    pool.flush_unlogged([2..40, 40..60].into_iter().map(|pages| made_since(since, pages)), &waiter).unwrap();
+    pool.flush_unlogged([2..40, 40..60].into_iter().map(|pages| loaded_since(since, pages)), &waiter)
+        .unwrap();
     assert_eq!((pool.stats().dirty_pages, written_twice(&disk)), (0, [6, 0]));
     assert!(pool.space().is_synced(sync));
 }
@@ -195,7 +196,7 @@ fn what_an_earlier_life_left_is_written_twice() {
     let since = pool.log().next().0;
     make_unlogged(&pool, 11..13, &waiter);
     let before = written_twice(&disk);
-    pool.write_soon(made_since(since, 10..13));
+    pool.write_soon(loaded_since(since, 10..13));
     cleaner.step(Instant::now());
     assert_eq!(pool.stats().dirty_pages, 1);
     let after = written_twice(&disk);
@@ -212,8 +213,8 @@ fn a_load_ends_when_all_its_pages_are_on_disk() {
         pool.start_background().unwrap();
         make_unlogged(&pool, 2..300, &waiter);
         let stripe = |at: u64| (64 * at).max(2)..(64 * at + 64).min(300);
-        (0..5).for_each(|at| pool.write_soon(made_since(0, stripe(at))));
-        let runs = [2..100, 100..300].into_iter().map(|pages| made_since(0, pages));
+        (0..5).for_each(|at| pool.write_soon(loaded_since(0, stripe(at))));
+        let runs = [2..100, 100..300].into_iter().map(|pages| loaded_since(0, pages));
         pool.flush_unlogged(runs, &waiter).unwrap();
         let mut buffer = AlignedBuffer::new(PAGE);
         for page in 2..300 {
@@ -278,7 +279,7 @@ fn replayed(disk: &MemoryDisk) -> Result<Arc<BufferPool>> {
     let config = PoolConfig { bytes: 64 * PAGE as u64, instances: 1, doublewrite: true };
     let pool = BufferPool::new(disk, log, config, Waits::new())?;
     pool.begin_replay(Lsn(start.lsn));
-    Replay::new(&pool, survey.end(), space.pages(), Voided::default()).run(2, |each| {
+    Replay::new(&pool, survey.end(), space.pages(), VoidRanges::default()).run(2, |each| {
         let mut reader = reader();
         while reader.next(&mut *each)? {}
         Ok(())
@@ -341,7 +342,7 @@ fn a_write_error_is_kept() {
     assert!(pool.flush_all(&waiter).is_err());
     assert!(pool.flush_all(&waiter).is_err(), "never again, though the disk is well");
     assert_eq!(pool.stats().dirty_pages, 1);
-    // What can be read still is, and who finds all dirty gets the error instead of waiting for ever.
+    // Reads still work, and a thread that finds all pages dirty gets the error instead of waiting forever.
     for page in 3..50 {
         assert!(first_key(&pool, page, &waiter).is_ok());
     }

@@ -1,15 +1,15 @@
-//! Writing what a bulk load makes: pages that are not logged, and to which nothing refers before all are on disk.
+//! Writing the pages of a bulk load: they are not logged, and nothing refers to them before all are on disk.
 //!
-//! They are written once, past the doublewrite area. If a crash tears one, the load has not ended, nothing refers to the
-//! page, and what was logged of it in an earlier life is void (`Mtr::void`), so that recovery does not read it.
+//! They are written once, without the doublewrite area. If a crash tears one, the load has not ended, nothing refers to
+//! the page, and the log records of its earlier use are void (`Mtr::void`), so recovery does not read it.
 //!
 //! # Invariant
-//! A page that is dirty, and whose LSN is neither before the end of the log when it was allocated, nor after that when the load
-//! was done with it, is one that the load made and nobody has changed since; and the load has not ended, since it ends with
-//! the page written and synced ([`BufferPool::flush_unlogged`]). To write it needs the log up to its LSN, and the allocation
-//! with it. What an earlier life left in the page bears a lesser LSN, and the allocation may not be durable: after a crash
-//! the page has that life still. Any later change bears a greater one: then the page may be another one's by now. Both
-//! are written twice like all others.
+//! A dirty page whose LSN is neither before the end of the log at its allocation, nor after the end of the log when the
+//! load finished it, was created by the load and is unchanged since. The load has not ended, since it ends with the
+//! page written and synced ([`BufferPool::flush_unlogged`]). Writing it needs the log up to its LSN, which includes the
+//! allocation. A page with a lower LSN has the content of an earlier use, and the allocation may not be durable: after
+//! a crash the page has that use still. A page with a higher LSN was changed later, and may belong to another object by
+//! now. Both are written twice like all others.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -26,7 +26,7 @@ use crate::wait::Waiter;
 
 /// Pages in a row that a load made.
 #[derive(Debug, Clone)]
-pub(crate) struct Made {
+pub(crate) struct LoadedRun {
     pub(crate) pages: Range<u64>,
     /// The end of the log when they had been allocated.
     pub(crate) since: Lsn,
@@ -34,31 +34,31 @@ pub(crate) struct Made {
 
 /// Pages that a load is done with, some of one stripe.
 pub(super) struct Finished {
-    made: Made,
+    made: LoadedRun,
     /// The end of the log then.
     until: Lsn,
 }
 
 impl BufferPool {
     /// Has the cleaners write pages of one stripe that a load is done with.
-    pub(crate) fn write_soon(&self, made: Made) {
+    pub(crate) fn write_soon(&self, made: LoadedRun) {
         if !made.pages.is_empty() {
             let instance = self.instance_of(PageNo(made.pages.start));
             instance.finished().push_back(Finished { made, until: self.log.next() });
-            instance.bell.ring();
+            instance.wake_signal.raise();
         }
     }
 
-    /// Returns when all of these pages that a load has made are written and durable.
+    /// Returns when all of these pages, which a load created, are written and durable.
     pub(crate) fn flush_unlogged(
         &self,
-        runs: impl Iterator<Item = Made> + Clone,
+        runs: impl Iterator<Item = LoadedRun> + Clone,
         waiter: &Waiter,
     ) -> Result<()> {
         let mut batch = Batch::new(self.page_size());
         let until = self.log.next();
         let pieces = runs.flat_map(pieces);
-        // The cleaners write, too: first what they have not begun, then see to the rest.
+        // The cleaners write, too: this thread first writes pages that they have not begun, then the rest.
         for made in pieces.clone() {
             self.write_unlogged(made, until, &mut batch, waiter)?;
         }
@@ -93,12 +93,12 @@ impl BufferPool {
     ) -> Result<bool> {
         let (piece, until) = {
             let mut queue = instance.finished();
-            let Some(Finished { made: Made { pages, since }, until }) = queue.front_mut() else {
+            let Some(Finished { made: LoadedRun { pages, since }, until }) = queue.front_mut() else {
                 return Ok(false);
             };
             let piece = pages.start..pages.end.min(pages.start + BATCH_PAGES as u64);
             pages.start = piece.end;
-            let (piece, until) = (Made { pages: piece, since: *since }, *until);
+            let (piece, until) = (LoadedRun { pages: piece, since: *since }, *until);
             if pages.is_empty() {
                 queue.pop_front();
             }
@@ -110,31 +110,31 @@ impl BufferPool {
     /// Writes those of the pages, at most a batch of one stripe, that are dirty and neither latched nor being written.
     fn write_unlogged(
         &self,
-        Made { pages, since }: Made,
+        LoadedRun { pages, since }: LoadedRun,
         until: Lsn,
         batch: &mut Batch,
         waiter: &Waiter,
     ) -> Result<()> {
         self.check_failed()?;
         let instance = self.instance_of(PageNo(pages.start));
-        let begun = self.begin_write(instance, pages.map(PageNo), batch)?;
-        if since <= begun.oldest() && begun.newest() <= until {
-            begun.write(waiter, || batch.write_in_place(self.space()))?;
+        let pending = self.begin_write(instance, pages.map(PageNo), batch)?;
+        if since <= pending.oldest() && pending.newest() <= until {
+            pending.write(waiter, || batch.write_in_place(self.space()))?;
         } else {
             let mut doublewrite = self.lock_doublewrite(instance, waiter)?;
-            begun.write(waiter, || self.write_twice(&mut doublewrite, batch))?;
+            pending.write(waiter, || self.write_twice(&mut doublewrite, batch))?;
         }
         Ok(())
     }
 }
 
 /// Pieces of a batch at most, each of one stripe.
-fn pieces(Made { pages: run, since }: Made) -> impl Iterator<Item = Made> + Clone {
+fn pieces(LoadedRun { pages: run, since }: LoadedRun) -> impl Iterator<Item = LoadedRun> + Clone {
     let mut from = run.start;
     std::iter::from_fn(move || {
         let stripe_end = (from / Tablespace::STRIPE_PAGES + 1) * Tablespace::STRIPE_PAGES;
         let piece = from..run.end.min(stripe_end).min(from + BATCH_PAGES as u64);
         from = piece.end;
-        (!piece.is_empty()).then_some(Made { pages: piece, since })
+        (!piece.is_empty()).then_some(LoadedRun { pages: piece, since })
     })
 }

@@ -1,4 +1,4 @@
-//! Whether rows and indexes agree, in a database that nobody has open.
+//! Checks that rows and indexes agree, in a closed database.
 
 use std::ops::{Bound, ControlFlow};
 
@@ -11,8 +11,8 @@ use crate::tree::Tree;
 use crate::txn::live_value;
 use crate::wait::Waiter;
 
-/// That every row has its entry in every index, and that there are no other entries. Every transaction has committed, and
-/// the trees are sound. `find` is told what is wrong.
+/// Checks that every row has its entry in every index, and that there are no other entries. Every transaction has
+/// committed, and the trees are sound. `find` receives each finding.
 pub(super) fn check(
     catalog: &Catalog,
     rows: PageNo,

@@ -1,4 +1,4 @@
-//! A database that nobody has open: its check, and what can be told of it without opening it.
+//! A closed database: its check, and its description without opening it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::page::PageNo;
 use crate::redo::{LogBuffer, LogFiles};
 use crate::wait::Waiter;
 
-/// A database that nobody has open.
+/// The description of a closed database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AtRest {
@@ -25,28 +25,28 @@ pub struct AtRest {
     pub id: Uuid,
     /// Bytes per page.
     pub page_bytes: u32,
-    /// Pages that the data files have room for.
+    /// Pages that fit in the data files.
     pub pages: u64,
     /// The data files, and their lengths in bytes.
     pub data_files: Vec<(String, u64)>,
     /// Whether it was closed.
     pub is_clean: bool,
-    /// What the next open does before anything else.
+    /// The first action of the next open.
     pub next_open: NextOpen,
     /// Where recovery would begin to read the redo log.
     pub checkpoint_lsn: u64,
-    /// The redo log is known to have been durable up to here.
+    /// The last LSN of the redo log that is known to be durable.
     pub durable_lsn: u64,
-    /// How often it was opened and written.
+    /// How many times the database was opened for writing.
     pub epoch: u32,
     /// Files of the redo log.
     pub redo_files: Vec<String>,
-    /// What these hold, bytes; what is wrong with them, if something is. (After a clean close that is no loss: the next open
-    /// makes them anew.)
+    /// The size of these files, bytes, or the problem with them. After a clean close a problem means no loss: the next
+    /// open creates them again.
     pub redo_capacity_bytes: std::result::Result<u64, String>,
 }
 
-/// What an open makes of a database's files before anything is read from its tables.
+/// The first action of an open, before it reads any table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NextOpen {
@@ -54,23 +54,23 @@ pub enum NextOpen {
     AsItIs,
     /// It was not closed, or its data files are of an older copy than its redo log: it is recovered.
     Recovers,
-    /// It was closed; files of its redo log that are missing, damaged or of a later time are made anew, and pages of a later time
-    /// in the doublewrite areas made void. That is no loss.
+    /// The database was closed. The open creates missing, damaged or later files of the redo log again, and voids pages
+    /// of a later time in the doublewrite areas. Nothing is lost.
     MakesAnew,
-    /// It is refused: the redo log, which is needed, is damaged or ends too early. Why. (Of one that was not closed only what is
-    /// seen without reading all of the log.)
+    /// The open is refused, for this reason: recovery needs the redo log, which is damaged or ends too early. For a
+    /// database that was not closed, this covers only the damage that shows without reading the whole log.
     Refuses(String),
 }
 
 impl AtRest {
-    pub(super) fn look(disk: &dyn Disk) -> Result<AtRest> {
+    pub(super) fn read(disk: &dyn Disk) -> Result<AtRest> {
         let space = Tablespace::open(disk)?;
         let log = LogFiles::open(disk, space.database());
         let whole = log.and_then(|log| LogBuffer::open(disk, space.database()).map(|_| log));
         let redo_capacity_bytes = match whole {
             Ok(log) => Ok(log.capacity_bytes()),
             Err(error) if error.is_damage() => Err(error.to_string()),
-            // What of it cannot be read may be made anew, too.
+            // An unreadable file may be created again, too.
             Err(error @ Error::Io { .. }) if space.was_clean() => Err(error.to_string()),
             Err(error) => return Err(error),
         };
@@ -105,16 +105,17 @@ impl AtRest {
 }
 
 impl Database {
-    /// Checks the database in `dir`, which nobody has open for writing: see [`Database::check`]. What is damaged so that the
-    /// database cannot be opened is checked as far as it goes; what keeps the check from beginning is an error, of which
-    /// [`Error::is_damage`] says whether it is the files'.
+    /// Checks the closed database in `dir`: see [`Database::check`]. A database that is too damaged to open is checked
+    /// as far as possible. A failure that prevents the check is an error; [`Error::is_damage`] says whether the files
+    /// are the cause.
     ///
-    /// A database that was closed is only read, with locks that are shared with other readers: permission to read is enough,
-    /// and the file system may be read-only. One that was not, or whose data files are of an older copy than its log, is
-    /// recovered first, and closed afterwards; transactions that were cut off are rolled back by the next open.
+    /// A database that was closed is only read, with locks that are shared with other readers: read permission is
+    /// enough, and the file system may be read-only. A database that was not closed, or whose data files are of an
+    /// older copy than its log, is recovered first and closed afterwards. The next open rolls back interrupted
+    /// transactions.
     ///
     /// # Errors
-    /// [`Error::RecoveryNotPossible`] if it has to be recovered, and nothing can be written.
+    /// [`Error::RecoveryNotPossible`] if the database needs recovery and cannot be written.
     pub fn check_in(
         dir: impl AsRef<Path>,
         config: EngineConfig,
@@ -127,27 +128,29 @@ impl Database {
         }
     }
 
-    /// Does what the next open of the database in `dir`, which nobody has open, does first: recovers it, or makes files of its
-    /// redo log anew ([`NextOpen`]). Then checks and closes it.
+    /// Recovers the closed database in `dir`, or creates files of its redo log again, as its next open would
+    /// ([`NextOpen`]). Then checks and closes it.
     ///
     /// # Errors
-    /// [`Error::RecoveryNotPossible`] if nothing can be written. Others as of [`Database::check_in`].
+    /// [`Error::RecoveryNotPossible`] if the database cannot be written, and those of [`Database::check_in`].
     pub fn recover_in(
         dir: impl AsRef<Path>,
         config: EngineConfig,
         progress: &mut dyn FnMut(CheckProgress),
     ) -> Result<CheckReport> {
         let disk = open_directory(dir.as_ref(), &config)?;
-        Self::look_over(&disk, &config, false, progress).map_err(|error| match error.forbids_writing() {
-            true => Error::RecoveryNotPossible { path: disk.path(""), source: Box::new(error) },
-            false => error,
+        Self::recover_and_check(&disk, &config, false, progress).map_err(|error| {
+            match error.forbids_writing() {
+                true => Error::RecoveryNotPossible { path: disk.path(""), source: Box::new(error) },
+                false => error,
+            }
         })
     }
 
-    /// Checks the database in `dir`, which nobody has open, as [`Database::check_in`] does, and frees the pages that are
-    /// marked as used and belong to nothing: a crash leaves those of a bulk load that it cut off, and of a split, and those
-    /// that a merge, or purge, had taken out of a tree and not freed yet. A database that is not sound is left as it is, since
-    /// what lies below a damaged page is not reached.
+    /// Checks the closed database in `dir`, as [`Database::check_in`] does, and frees leaked pages: pages that are
+    /// marked as used but belong to no tree. A crash leaks pages of a bulk load or a split that it interrupts, and
+    /// pages that a merge or purge had removed from a tree and not freed yet. A database that is not sound is left
+    /// unchanged, since the check does not reach the pages below a damaged page.
     pub fn reclaim_in(
         dir: impl AsRef<Path>,
         config: EngineConfig,
@@ -156,7 +159,7 @@ impl Database {
         let dir = dir.as_ref();
         let report = Self::check_in(dir, config.clone(), progress)?;
         match has_leaks_to_free(&report) {
-            true => Self::look_over(&open_directory(dir, &config)?, &config, true, progress),
+            true => Self::recover_and_check(&open_directory(dir, &config)?, &config, true, progress),
             false => Ok(report),
         }
     }
@@ -169,7 +172,7 @@ impl Database {
     ) -> Result<CheckReport> {
         let report = Self::check_on(Arc::clone(&disk), config.clone(), progress)?;
         match has_leaks_to_free(&report) {
-            true => Self::look_over(&*disk, &config, true, progress),
+            true => Self::recover_and_check(&*disk, &config, true, progress),
             false => Ok(report),
         }
     }
@@ -182,7 +185,7 @@ impl Database {
     ) -> Result<CheckReport> {
         match Self::check_closed(&*disk, &config, progress)? {
             Some(report) => Ok(report),
-            None => Self::look_over(&*disk, &config, false, progress),
+            None => Self::recover_and_check(&*disk, &config, false, progress),
         }
     }
 
@@ -206,9 +209,9 @@ impl Database {
         Check::run(&running.pool, &catalog, false, &waiter, progress).map(Some)
     }
 
-    /// Recovers a database if it has to be, checks it, and closes it if it was changed: recovered, or with `reclaim`
-    /// relieved of its leaked pages. No transaction goes on in it, and none is rolled back.
-    fn look_over(
+    /// Recovers a database if necessary, checks it, and closes it if the recovery or `reclaim` changed it. Transactions
+    /// neither continue nor roll back.
+    fn recover_and_check(
         disk: &dyn Disk,
         config: &EngineConfig,
         reclaim: bool,
@@ -240,10 +243,10 @@ impl Database {
         Ok(report)
     }
 
-    /// What is known of the database in `dir`, which nobody has open for writing, without opening it: nothing is changed, and
-    /// nothing recovered. Permission to read is enough, and the file system may be read-only.
+    /// Describes the database in `dir`, which no process has open for writing, without opening it. Nothing is changed
+    /// or recovered. Read permission is enough, and the file system may be read-only.
     pub fn at_rest(dir: impl AsRef<Path>) -> Result<AtRest> {
-        AtRest::look(&open_directory_to_read(dir.as_ref(), &EngineConfig::default())?)
+        AtRest::read(&open_directory_to_read(dir.as_ref(), &EngineConfig::default())?)
     }
 }
 

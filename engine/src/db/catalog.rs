@@ -1,4 +1,4 @@
-//! The catalog: which trees there are, and the properties. A B+tree itself, whose root the state blocks name.
+//! The catalog: the trees and the properties. It is a B+tree itself, whose root the state blocks name.
 //!
 //! A key is one byte for the kind, then the name; see `docs/format.md`.
 
@@ -69,7 +69,7 @@ pub(super) enum Entry {
 }
 
 impl Entry {
-    /// Reads a row without trust; what is wrong with it, if it is not one.
+    /// Decodes an untrusted row; the error describes the problem.
     pub(super) fn decode(key: &[u8], value: &[u8]) -> std::result::Result<Entry, String> {
         let (kind, name) = key.split_first().ok_or("it has an entry without a name")?;
         let text = || name.escape_ascii();
@@ -109,13 +109,13 @@ impl Entry {
     }
 }
 
-/// The catalog's tree, and what it takes to open and make others.
+/// The catalog's tree, and the resources to open and create others.
 pub(super) struct Catalog {
     pool: Arc<BufferPool>,
     alloc: Arc<PageAllocator>,
     pub(super) tree: Tree,
-    /// A table may have two names: there may be notes of renames. Changed by those alone who keep others from opening tables
-    /// and from changing names; to others it is a hint.
+    /// A table may have two names, because notes of renames remain. Only a thread that keeps others from opening tables
+    /// and from changing names changes this flag; for other threads it is a hint.
     pub(super) names_twice: AtomicBool,
 }
 
@@ -134,7 +134,7 @@ impl Catalog {
         Ok(Catalog { pool: Arc::clone(pool), alloc, tree, names_twice: AtomicBool::new(false) })
     }
 
-    /// The one that begins at `root`.
+    /// Opens the catalog whose root is `root`.
     pub(super) fn open(pool: &Arc<BufferPool>, root: PageNo) -> Self {
         let alloc = PageAllocator::open(pool);
         let tree = Tree::open(pool, &alloc, root);
@@ -171,21 +171,21 @@ impl Catalog {
         Tree::open(&self.pool, &self.alloc, root)
     }
 
-    /// The caller sees to it that nobody else changes the trees' names meanwhile.
+    /// The caller ensures that no other thread changes the trees' names at the same time.
     pub(super) fn create_tree(&self, waiter: &Waiter, kind: Kind, name: &str) -> Result<Tree> {
         let key = key(kind as u8, kind.what(), name)?;
-        let planted = self.tree.plant(waiter, |root| (key.clone(), root.0.to_le_bytes().to_vec()))?;
-        planted.ok_or_else(|| kind.exists(name))
+        let created = self.tree.create_tree(waiter, |root| (key.clone(), root.0.to_le_bytes().to_vec()))?;
+        created.ok_or_else(|| kind.exists(name))
     }
 
-    /// Takes a tree's name out, and frees its pages. The caller sees to it that nobody else uses it.
+    /// Removes a tree's name, and frees its pages. The caller ensures that no other thread uses the tree.
     pub(super) fn drop_tree(&self, waiter: &Waiter, kind: Kind, name: &str, root: PageNo) -> Result<()> {
         let key = key(kind as u8, kind.what(), name)?;
         self.doom(waiter, [root])?;
         if !self.tree.delete(waiter, &key)? {
             return Err(kind.unknown(name));
         }
-        ddl::now_or_later(self.fell(waiter, root))
+        ddl::defer_failure(self.drop_doomed(waiter, root))
     }
 
     pub(super) fn names(&self, waiter: &Waiter, kind: Kind) -> Result<Vec<String>> {

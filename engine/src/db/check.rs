@@ -1,8 +1,8 @@
-//! Checking a whole database: every page that anything refers to, every version, and the bitmaps.
+//! The check of a whole database: every reachable page, every version, and the bitmaps.
 //!
-//! In this order: the catalog, which names the trees; the rollback segments, which say what versions there must be; tables;
-//! trees; the bitmaps, which must agree with all that was reached. Damage is written down, and the check goes on with what
-//! it can still reach.
+//! The order is: the catalog, which names the trees; the rollback segments, which list the versions that must exist;
+//! tables; trees; the bitmaps, which must match the reached pages. The check records damage, and continues with the
+//! pages that it can still reach.
 
 use std::collections::HashSet;
 
@@ -21,7 +21,7 @@ use crate::tree::{Tree, Visit};
 use crate::txn::{History, TxnId};
 use crate::wait::Waiter;
 
-/// How far a check is.
+/// The progress of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CheckProgress {
@@ -31,12 +31,12 @@ pub enum CheckProgress {
     Checking {
         /// Pages read.
         pages: u64,
-        /// Pages that are marked as used, and so are to be read, as far as that is known.
+        /// Pages that are marked as used and so will be read, as far as known.
         of: u64,
     },
 }
 
-/// Progress is told after so many pages.
+/// Pages between two progress reports.
 const PROGRESS_PAGES: u64 = 256;
 
 /// What a check goes by.
@@ -45,25 +45,25 @@ pub(super) struct Check<'a> {
     space: &'a Tablespace,
     waiter: &'a Waiter,
     reached: Reached,
-    told: Told<'a>,
+    reporter: CheckReporter<'a>,
 }
 
-/// What is told to the outside.
-struct Told<'a> {
+/// The results and the progress that the check reports.
+struct CheckReporter<'a> {
     space: &'a Tablespace,
     report: CheckReport,
     progress: &'a mut dyn FnMut(CheckProgress),
     pages: u64,
     of: u64,
-    /// Who is being checked.
+    /// The name of the tree under check.
     name: String,
     /// Nothing is wrong with it, whatever is found: the next open empties it.
     is_void: bool,
 }
 
 impl<'a> Check<'a> {
-    /// Of what `pool` and `catalog` have; nobody changes it meanwhile. With `reclaim`, leaked pages are freed if nothing is
-    /// wrong: then nothing refers to a page but what was reached.
+    /// Checks the database of `pool` and `catalog`, which no thread changes during the check. With `reclaim`, leaked
+    /// pages are freed if there are no findings: only then are the unreached pages known to be unused.
     pub(super) fn run(
         pool: &'a BufferPool,
         catalog: &'a Catalog,
@@ -75,9 +75,10 @@ impl<'a> Check<'a> {
         // An error is met again, and written down, when the bitmaps are checked.
         let of = catalog.alloc().used_pages(waiter).unwrap_or(space.pages()).min(space.pages());
         let report = CheckReport { page_bytes: space.page_size() as u32, ..CheckReport::default() };
-        let told = Told { space, report, progress, pages: 0, of, name: String::new(), is_void: false };
+        let reporter =
+            CheckReporter { space, report, progress, pages: 0, of, name: String::new(), is_void: false };
         let reached = Reached::of(space.pages());
-        Check { catalog, space, waiter, reached, told }.all(reclaim)
+        Check { catalog, space, waiter, reached, reporter }.all(reclaim)
     }
 
     fn all(mut self, reclaim: bool) -> Result<CheckReport> {
@@ -99,57 +100,57 @@ impl<'a> Check<'a> {
         let segments = of_kind(Kind::Undo).map(|(.., tree)| tree.clone()).collect();
         let mut history = History::new(segments, TxnId(next.unwrap_or(1)), versioned);
         for (index, (_, name, tree)) in of_kind(Kind::Undo).enumerate() {
-            self.tree(TreeKind::RollbackSegment, name, tree, &mut |told, _page, leaf| {
-                history.read_leaf(index, leaf, |error| told.find(None, &error))
+            self.tree(TreeKind::RollbackSegment, name, tree, &mut |reporter, _page, leaf| {
+                history.read_leaf(index, leaf, |error| reporter.find(None, &error))
             })?;
         }
         let loading =
             |root| entries.iter().any(|entry| matches!(entry, Entry::Note(Note::Loading(of)) if *of == root));
         for (name, definition) in &tables {
-            // What is noted still when pages are to be freed could not be emptied.
-            self.told.is_void = !reclaim && loading(definition.root);
+            // During a reclaim, a remaining loading note belongs to a tree that could not be emptied, so it is checked.
+            self.reporter.is_void = !reclaim && loading(definition.root);
             self.table(name, definition, &history)?;
         }
-        self.told.is_void = false;
+        self.reporter.is_void = false;
         for (_, name, tree) in of_kind(Kind::Tree) {
             self.tree(TreeKind::Tree, name, tree, &mut |_, _, _| Ok(()))?;
         }
         self.bitmaps(reclaim)?;
-        let Told { mut report, progress, pages, .. } = self.told;
+        let CheckReporter { mut report, progress, pages, .. } = self.reporter;
         progress(CheckProgress::Checking { pages, of: pages });
         // As one looks for them: the catalog, tables, trees, segments.
         report.trees.sort_by(|a, b| (a.kind, &a.name).cmp(&(b.kind, &b.name)));
         Ok(report)
     }
 
-    /// Checks a table's trees, and whether they agree if that can be told.
+    /// Checks a table's trees, and whether they agree if they are readable.
     fn table(&mut self, name: &str, definition: &Definition, history: &History) -> Result<()> {
-        let before = self.told.report.findings_total;
+        let before = self.reporter.report.findings_total;
         self.versions(TreeKind::Table, name, &self.catalog.at(definition.root), history)?;
         let Some(typed) = &definition.typed else { return Ok(()) };
         for (index, &root) in typed.schema.indexes().iter().zip(&typed.indexes) {
             let name = format!("{name}.{}", index.definition().name);
             self.versions(TreeKind::Index, &name, &self.catalog.at(root), history)?;
         }
-        if self.told.report.findings_total > before || !history.is_settled() || self.told.is_void {
+        if self.reporter.report.findings_total > before || !history.is_settled() || self.reporter.is_void {
             return Ok(());
         }
-        self.told.name = format!("{} '{name}'", TreeKind::Table);
+        self.reporter.name = format!("{} '{name}'", TreeKind::Table);
         agreement::check(self.catalog, definition.root, typed, self.waiter, &mut |what| {
-            self.told.find(None, &Error::CorruptUndo { what });
+            self.reporter.find(None, &Error::CorruptUndo { what });
         })
     }
 
-    /// Checks the catalog, and gives what it has that can be read, in the order of the keys.
+    /// Checks the catalog, and returns its readable entries, in the order of the keys.
     fn entries(&mut self) -> Result<Vec<Entry>> {
         let (catalog, waiter, mut entries) = (self.catalog, self.waiter, Vec::new());
         if self.space.catalog_root() == 0 {
-            self.told.name = TreeKind::Catalog.to_string();
+            self.reporter.name = TreeKind::Catalog.to_string();
             let what = "the state blocks do not say where the catalog begins";
-            self.told.find(None, &Error::CorruptPage { page: 0, what: what.to_owned() });
+            self.reporter.find(None, &Error::CorruptPage { page: 0, what: what.to_owned() });
             return Ok(entries);
         }
-        self.tree(TreeKind::Catalog, "", catalog.whole(), &mut |told, page, leaf| {
+        self.tree(TreeKind::Catalog, "", catalog.whole(), &mut |reporter, page, leaf| {
             let mut value = Vec::new();
             for slot in 0..leaf.slots()? {
                 let (key, stored) = (leaf.key(slot)?, leaf.stored(slot)?);
@@ -158,12 +159,12 @@ impl<'a> Check<'a> {
                 if stored.large
                     && let Err(error) = catalog.whole().get(waiter, &key, &mut value)
                 {
-                    told.find(Some(page), &error);
+                    reporter.find(Some(page), &error);
                     continue;
                 }
                 match Entry::decode(&key, &value) {
                     Ok(entry) => entries.push(entry),
-                    Err(what) => told.find(Some(page), &Error::CorruptPage { page: page.0, what }),
+                    Err(what) => reporter.find(Some(page), &Error::CorruptPage { page: page.0, what }),
                 }
             }
             Ok(())
@@ -189,7 +190,7 @@ impl<'a> Check<'a> {
     /// Checks a tree whose rows are versions.
     fn versions(&mut self, kind: TreeKind, name: &str, tree: &Tree, history: &History) -> Result<()> {
         let waiter = self.waiter;
-        self.tree(kind, name, tree, &mut |told, page, leaf| {
+        self.tree(kind, name, tree, &mut |reporter, page, leaf| {
             let mut newest = Vec::new();
             for slot in 0..leaf.slots()? {
                 newest.clear();
@@ -197,7 +198,7 @@ impl<'a> Check<'a> {
                 let key = leaf.key(slot)?;
                 if let Err(error) = history.check_version(tree.root(), &key, &newest, waiter) {
                     let row = format!("row {}: {error}", key.escape_ascii());
-                    told.find(Some(page), &Error::CorruptPage { page: page.0, what: row });
+                    reporter.find(Some(page), &Error::CorruptPage { page: page.0, what: row });
                 }
             }
             Ok(())
@@ -206,62 +207,66 @@ impl<'a> Check<'a> {
 
     /// Walks over a tree, and gives each of its leaves to `leaf`.
     fn tree(&mut self, kind: TreeKind, name: &str, tree: &Tree, leaf: OfLeaf<'_, 'a>) -> Result<()> {
-        self.told.name = if name.is_empty() { kind.to_string() } else { format!("{kind} '{name}'") };
-        let before = self.told.report.findings_total;
-        let mut walking = Walking { told: &mut self.told, leaf };
+        self.reporter.name = if name.is_empty() { kind.to_string() } else { format!("{kind} '{name}'") };
+        let before = self.reporter.report.findings_total;
+        let mut walking = Walking { reporter: &mut self.reporter, leaf };
         let stats = tree.walk(self.waiter, &mut self.reached, &mut walking)?;
-        let findings = self.told.report.findings_total - before;
+        let findings = self.reporter.report.findings_total - before;
         let (name, root) = (name.to_owned(), tree.root().0);
-        self.told.report.trees.push(TreeReport { kind, name, root, stats, findings });
+        self.reporter.report.trees.push(TreeReport { kind, name, root, stats, findings });
         Ok(())
     }
 
     fn bitmaps(&mut self, reclaim: bool) -> Result<()> {
-        let Check { catalog, waiter, reached, told, .. } = self;
-        told.name = "free space".to_owned();
+        let Check { catalog, waiter, reached, reporter, .. } = self;
+        reporter.name = "free space".to_owned();
         let mut space =
-            catalog.alloc().check(waiter, reached, &mut |page, error| told.damage(page, error))?;
-        if reclaim && told.report.is_sound() {
+            catalog.alloc().check(waiter, reached, &mut |page, error| reporter.damage(page, error))?;
+        if reclaim && reporter.report.is_sound() {
             space.freed_pages = catalog.alloc().free_leaked(waiter, reached)?;
             space.used_pages -= space.freed_pages;
             space.leaked_pages -= space.freed_pages;
         }
-        told.report.space = space;
+        reporter.report.space = space;
         Ok(())
     }
 }
 
-type OfLeaf<'l, 'a> = &'l mut dyn FnMut(&mut Told<'a>, PageNo, Node<&[u8]>) -> std::result::Result<(), Torn>;
+type OfLeaf<'l, 'a> =
+    &'l mut dyn FnMut(&mut CheckReporter<'a>, PageNo, Node<&[u8]>) -> std::result::Result<(), Torn>;
 
 /// The walk over one tree.
 struct Walking<'w, 'a> {
-    told: &'w mut Told<'a>,
+    reporter: &'w mut CheckReporter<'a>,
     leaf: OfLeaf<'w, 'a>,
 }
 
 impl Visit for Walking<'_, '_> {
     fn page(&mut self) {
-        let told = &mut *self.told;
-        told.pages += 1;
-        if told.pages.is_multiple_of(PROGRESS_PAGES) {
-            (told.progress)(CheckProgress::Checking { pages: told.pages, of: told.of.max(told.pages) });
+        let reporter = &mut *self.reporter;
+        reporter.pages += 1;
+        if reporter.pages.is_multiple_of(PROGRESS_PAGES) {
+            (reporter.progress)(CheckProgress::Checking {
+                pages: reporter.pages,
+                of: reporter.of.max(reporter.pages),
+            });
         }
     }
 
     fn leaf(&mut self, page: PageNo, leaf: Node<&[u8]>) -> Result<()> {
-        (self.leaf)(self.told, page, leaf).or_else(|Torn| {
+        (self.leaf)(self.reporter, page, leaf).or_else(|Torn| {
             let what = "its entries lie outside of it".to_owned();
-            self.told.damage(page, Error::CorruptPage { page: page.0, what })
+            self.reporter.damage(page, Error::CorruptPage { page: page.0, what })
         })
     }
 
     fn damage(&mut self, page: PageNo, error: Error) -> Result<()> {
-        self.told.damage(page, error)
+        self.reporter.damage(page, error)
     }
 }
 
-impl Told<'_> {
-    /// What stands in the way of all others ends the check.
+impl CheckReporter<'_> {
+    /// An error that prevents all further reads ends the check.
     fn damage(&mut self, page: PageNo, error: Error) -> Result<()> {
         if error.ends_all() {
             return Err(error);

@@ -1,4 +1,4 @@
-//! What a database is told when it is opened.
+//! The configuration of a database at open.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -17,62 +17,62 @@ pub struct EngineConfig {
     pub data_files: u32,
     /// Bytes per page: 4096, 8192 or 16384. For new databases; an existing one keeps its own.
     pub page_size: u32,
-    /// Past the operating system's page cache (O_DIRECT), so that a read miss is a read from the device. Where
-    /// the file system has no such access the engine uses the page cache and says so in
-    /// [`EngineStats::direct_io`](crate::EngineStats).
+    /// Bypasses the operating system's page cache (O_DIRECT), so that a read miss is a read from the device. On file
+    /// systems without O_DIRECT the engine uses the page cache, and [`EngineStats::direct_io`](crate::EngineStats) is
+    /// false.
     pub direct_io: bool,
-    /// Pages are written to a doublewrite area before they are written to their places, so that a crash in the middle
-    /// of a page's write cannot lose the page. Off only where the device writes pages atomically.
+    /// Writes each page to a doublewrite area before its own location, so that a crash in the middle of a write cannot
+    /// lose the page. Turn it off only if the device writes pages atomically.
     pub doublewrite: bool,
-    /// What the redo log's files hold, bytes. An existing log of another size is replaced after a clean close.
+    /// Capacity of the redo log's files, bytes. An existing log of another size is replaced after a clean close.
     pub redo_capacity_bytes: u64,
-    /// The redo log's part in memory, bytes: a mapped file, so that it outlives the process. An existing one of another size is
-    /// replaced after a clean close.
+    /// Size of the log buffer, bytes: a mapped file, so that it outlives the process. An existing one of another size
+    /// is replaced after a clean close.
     pub log_buffer_bytes: u64,
-    /// What of a commit has happened when it returns.
+    /// How durable a commit is when it returns.
     pub flush_log_at_trx_commit: FlushLog,
-    /// Rollback segments, over which the undo of transactions is spread. For new databases; an existing one has as many
-    /// as it has.
+    /// Rollback segments, over which transactions spread their undo. Applies to new databases; an existing one keeps
+    /// its number.
     pub rollback_segments: u32,
-    /// How long a transaction waits for a row that another has locked.
+    /// How long a transaction waits for a row lock.
     pub lock_wait_timeout: Duration,
-    /// Memory for the entries of an index that is filled in bulk, bytes. What does not fit is sorted in files.
+    /// Memory to sort the entries of an index in a bulk load, bytes. Entries beyond it are sorted in files.
     pub sort_buffer_bytes: u64,
 }
 
-/// What of a commit has happened when it returns; the numbers are those of `innodb_flush_log_at_trx_commit`.
+/// How durable a commit is when it returns; the numbers are those of `innodb_flush_log_at_trx_commit`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FlushLog {
-    /// Nothing is waited for: a power cut loses what was committed within about a second, and a crash of the process what lies
-    /// behind a change that was being logged at that moment (0).
+    /// A commit waits for nothing. A power cut loses the commits of about the last second, and a crash of the process
+    /// those behind a record that was being appended at that time (0).
     EverySecond = 0,
     /// It is on the device, and survives a power cut (1).
     #[default]
     Sync = 1,
-    /// It is in the page cache, and survives a crash of the process; a power cut loses what was committed within about a
-    /// second (2).
+    /// A commit is in the page cache, and survives a crash of the process; a power cut loses the commits of about the
+    /// last second (2).
     Write = 2,
 }
 
 impl EngineConfig {
-    /// What `buffer_pool_bytes` may be, if the machine has that much memory.
+    /// The valid range of `buffer_pool_bytes`, if the machine has that much memory.
     pub const BUFFER_POOL_BYTES: RangeInclusive<u64> = 256 << 10..=1 << 42;
-    /// What `buffer_pool_instances` may be.
+    /// The valid range of `buffer_pool_instances`.
     pub const BUFFER_POOL_INSTANCES: RangeInclusive<u32> = 1..=64;
-    /// What `data_files` may be.
+    /// The valid range of `data_files`.
     pub const DATA_FILES: RangeInclusive<u32> = 1..=disk::DATA_FILES_MAX;
-    /// What `redo_capacity_bytes` may be.
+    /// The valid range of `redo_capacity_bytes`.
     pub const REDO_CAPACITY_BYTES: RangeInclusive<u64> = 4 << 20..=1 << 40;
-    /// What `log_buffer_bytes` may be.
+    /// The valid range of `log_buffer_bytes`.
     pub const LOG_BUFFER_BYTES: RangeInclusive<u64> = 256 << 10..=1 << 32;
-    /// What `rollback_segments` may be.
+    /// The valid range of `rollback_segments`.
     pub const ROLLBACK_SEGMENTS: RangeInclusive<u32> = 1..=128;
-    /// What `sort_buffer_bytes` may be.
+    /// The valid range of `sort_buffer_bytes`.
     pub const SORT_BUFFER_BYTES: RangeInclusive<u64> = 16 << 10..=1 << 40;
-    /// What `page_size` may be.
+    /// The valid values of `page_size`.
     pub const PAGE_SIZES: [u32; 3] = disk::PAGE_SIZES;
 
-    /// Says whether the values are possible; creating and opening ask this too.
+    /// Checks that the values are valid; creating and opening a database call this too.
     pub fn check(&self) -> Result<()> {
         // A pool beyond the memory would be swapped, or the process killed once it is full.
         let bytes_max = memory_bytes().min(*Self::BUFFER_POOL_BYTES.end());
@@ -96,7 +96,7 @@ impl EngineConfig {
 
 fn memory_bytes() -> u64 {
     let system = rustix::system::sysinfo();
-    // The type of the count differs between processors.
+    // The type of the count differs between CPU architectures.
     #[allow(clippy::useless_conversion)]
     u64::from(system.totalram).saturating_mul(system.mem_unit.into())
 }

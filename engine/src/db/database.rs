@@ -1,4 +1,4 @@
-//! A database: its life, its trees and properties, its clean states.
+//! A database: how it opens and closes, its trees and properties, its checkpoints.
 
 use std::collections::HashMap;
 use std::io;
@@ -29,7 +29,7 @@ use crate::tree::{self, TreeStats};
 use crate::txn::{Purger, SystemConfig, TxnSystem};
 use crate::wait::Waiter;
 
-/// An open database. Clones are handles of the same one; it can be used by any number of threads.
+/// An open database. Clones are handles of the same database; any number of threads can use it.
 ///
 /// ```
 /// use std::ops::{Bound, ControlFlow};
@@ -43,7 +43,7 @@ use crate::wait::Waiter;
 /// let db = Database::open_or_create(&dir, EngineConfig::default())?;
 /// let fruit = db.create_tree("fruit")?;
 ///
-/// let admission = Admission::new(Config::default())?;     // who may run now; one for all sessions
+/// let admission = Admission::new(Config::default())?;     // limits running threads; one for all sessions
 /// let session = db.session(&admission);                   // one per connection
 /// {
 ///     let statement = session.statement()?;                // enters; leaves at the end of the block
@@ -76,7 +76,7 @@ pub(super) type SharedInner = ProcessOwned<Arc<Inner>>;
 /// The catalog's number: no transaction had this id yet, or a later one.
 pub(super) const NEXT_TXN: &str = "next_transaction";
 
-/// Tells open databases apart within this process.
+/// Numbers the open databases of this process.
 static DATABASES_OPENED: AtomicU64 = AtomicU64::new(0);
 
 pub(super) type OpenTrees = HashMap<(Kind, String), Arc<OpenTree>>;
@@ -101,7 +101,7 @@ pub(super) struct Inner {
     pub(super) sort_buffer_bytes: usize,
 }
 
-/// The pool with the background at work; ends it, and lets go of the files.
+/// The pool with its background threads; its drop ends them, and closes the files.
 pub(super) struct Running {
     pub(super) pool: Arc<BufferPool>,
     pub(super) space: Arc<Tablespace>,
@@ -135,14 +135,14 @@ impl Running {
         self.pool.log()
     }
 
-    /// Writes all changed pages, syncs, and marks the database clean. The caller lets no change in meanwhile.
+    /// Writes all changed pages, syncs, and marks the database clean. The caller allows no change during the call.
     pub(super) fn make_clean(&self, waiter: &Waiter) -> Result<()> {
         self.pool.flush_all(waiter)?;
         waiter.wait(WaitReason::DiskSync, || self.log().make_checkpoint(self.log().next(), true))
     }
 
     fn stop(&self) {
-        // Or a thread of the background could wait for room in the log, which nobody makes any more.
+        // Otherwise a background thread could wait forever for room in the log.
         self.log().refuse();
         self.pool.stop_background();
         self.log().close();
@@ -160,7 +160,7 @@ impl Database {
     /// Rows are loaded in bulk into leaves filled to this share, so that the first inserts afterwards find room.
     pub(super) const BULK_LOAD_FILL: f64 = 15.0 / 16.0;
 
-    /// Creates a database in `dir`, which is made if it is not there, and must be empty if it is.
+    /// Creates a database in `dir`. The directory is created if it does not exist, and must be empty if it does.
     pub fn create(dir: impl AsRef<Path>, config: EngineConfig) -> Result<Self> {
         config.check()?;
         let dir = dir.as_ref();
@@ -171,12 +171,12 @@ impl Database {
         Self::create_on(Arc::new(disk), config)
     }
 
-    /// Opens the database in `dir`. If it was not closed, what was committed is recovered from the redo log first.
+    /// Opens the database in `dir`. If it was not closed, recovers the committed data from the redo log first.
     pub fn open(dir: impl AsRef<Path>, config: EngineConfig) -> Result<Self> {
         Self::open_with_progress(dir, config, &mut |_| {})
     }
 
-    /// As [`Database::open`]; `progress` is told now and then how far recovery is, if there is something to recover.
+    /// As [`Database::open`]; calls `progress` from time to time if the database needs recovery.
     pub fn open_with_progress(
         dir: impl AsRef<Path>,
         config: EngineConfig,
@@ -228,7 +228,7 @@ impl Database {
         Self::open_on_with_progress(disk, config, &mut |_| {})
     }
 
-    /// As [`Database::open_on`]; `progress` is told now and then how far recovery is, if there is something to recover.
+    /// As [`Database::open_on`]; calls `progress` from time to time if the database needs recovery.
     pub fn open_on_with_progress(
         disk: Arc<dyn Disk>,
         config: EngineConfig,
@@ -246,7 +246,7 @@ impl Database {
         Self::assemble(disk, running, waits, catalog, &config)
     }
 
-    /// The pool of a database whose log was opened; its pages fit together.
+    /// Recovers the buffer pool of a database whose log was opened. Its pages are consistent afterwards.
     pub(super) fn recover(
         disk: &dyn Disk,
         (log, to_replay): (Arc<Log>, Option<ToReplay>),
@@ -291,7 +291,7 @@ impl Database {
         Ok(Database { inner: ProcessOwned::new(process, Arc::new(inner)) })
     }
 
-    /// Creates an empty tree: rows as they are, each operation a transaction of its own.
+    /// Creates an empty tree: rows without versions, where each operation is a transaction of its own.
     pub fn create_tree(&self, name: &str) -> Result<Tree> {
         Ok(Tree { open: self.inner.create(Kind::Tree, name)? })
     }
@@ -301,8 +301,8 @@ impl Database {
         Ok(Tree { open: self.inner.open(Kind::Tree, name)? })
     }
 
-    /// Takes the tree out of the catalog and frees its pages. Nobody may have a handle of it, or it is
-    /// [`Error::TreeInUse`].
+    /// Removes the tree from the catalog and frees its pages. Fails with [`Error::TreeInUse`] if the tree has open
+    /// handles.
     pub fn drop_tree(&self, name: &str) -> Result<()> {
         self.inner.drop_tree(name)
     }
@@ -313,17 +313,17 @@ impl Database {
         self.inner.catalog.names(&self.inner.waiter()?, Kind::Tree)
     }
 
-    /// Reads the whole tree and checks the order of its rows, how its pages hang together, and every checksum. Nobody
-    /// changes the tree meanwhile.
+    /// Reads the whole tree and checks the order of its rows, the links of its pages, and every checksum. Do not change
+    /// the tree during the call.
     pub fn check_tree(&self, tree: &Tree) -> Result<TreeStats> {
         self.inner.tree(tree)?.check(&self.inner.waiter()?)
     }
 
-    /// Reads all there is, and checks it: every page's checksum, that it is what refers to it says, order and shape of every
-    /// tree, that every version of a row has the versions before that somebody may ask for, and that the bitmaps of free
-    /// pages agree with what is in use. Damage is written down, and the check goes on.
+    /// Reads and checks the whole database: every page's checksum, that every page matches the reference to it, order
+    /// and shape of every tree, that every row has the older versions that a reader may need, and that the bitmaps of
+    /// free pages match the pages in use. The check records damage and continues.
     ///
-    /// Nobody changes the database meanwhile, or what is found is not damage; purge is held up.
+    /// Do not change the database during the check, or changes appear as damage. Purge pauses for the check.
     pub fn check(&self, progress: &mut dyn FnMut(CheckProgress)) -> Result<CheckReport> {
         let inner = &*self.inner;
         inner.check_open()?;
@@ -333,29 +333,29 @@ impl Database {
         Check::run(&inner.running.pool, &inner.catalog, false, &waiter, progress)
     }
 
-    /// A small note kept with the database; `None` if it was never set.
+    /// Returns a property, a small value kept with the database; `None` if it was never set.
     pub fn property(&self, name: &str) -> Result<Option<Vec<u8>>> {
         self.inner.check_open()?;
         self.inner.catalog.property(&self.inner.waiter()?, name)
     }
 
-    /// Sets a small note. It is durable when this returns.
+    /// Sets a property. It is durable when this returns.
     pub fn set_property(&self, name: &str, value: impl AsRef<[u8]>) -> Result<()> {
         let waiter = self.inner.waiter()?;
         self.inner.change_durably(&waiter, || self.inner.catalog.set_property(&waiter, name, value.as_ref()))
     }
 
-    /// A session, under the admission that is given: one per connection.
+    /// Creates a session under `admission`: one per connection.
     pub fn session(&self, admission: &Arc<Admission>) -> Session {
         let waiter = self.inner.session_waiter(admission);
         let lane = self.inner.sessions.fetch_add(1, Ordering::Relaxed);
         Session::new(self.inner.clone(), waiter, lane)
     }
 
-    /// Fills an empty tree from rows in strictly ascending order of their keys, and returns their number.
-    /// `progress` is told the number of rows so far, now and then.
+    /// Fills an empty tree from rows in strictly ascending order of their keys, and returns their number. Calls
+    /// `progress` with the number of rows so far, from time to time.
     ///
-    /// A load that fails, or in which `rows` or `progress` panics, leaves the tree empty.
+    /// If the load fails, or `rows` or `progress` panics, the tree stays empty.
     pub fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &self,
         tree: &Tree,
@@ -367,9 +367,9 @@ impl Database {
         self.inner.change_durably(&waiter, || tree.bulk_load(&waiter, rows, Self::BULK_LOAD_FILL, progress))
     }
 
-    /// Writes all changed pages, so that recovery would have nothing to do. Reads and changes go on meanwhile; what they
-    /// change may be written or not. After an error nothing more is written, neither pages nor redo; what was
-    /// committed is recovered at the next open.
+    /// Writes all changed pages, so that a recovery would have nothing to do. Reads and changes continue during the
+    /// checkpoint; it may or may not include these changes. After an error the database writes neither pages nor redo;
+    /// the next open recovers the committed data.
     pub fn checkpoint(&self) -> Result<()> {
         let waiter = self.inner.waiter()?;
         self.inner.check_open()?;
@@ -378,15 +378,14 @@ impl Database {
         waiter.wait(WaitReason::DiskSync, || pool.checkpoint()).map(drop)
     }
 
-    /// Makes everything durable and lets go of the files. Other handles, sessions and trees are of no use
-    /// afterwards ([`Error::Closed`]); closing again does nothing. Transactions that have not ended are rolled back by the
-    /// next open.
+    /// Makes everything durable and closes the files. Other handles, sessions and trees return [`Error::Closed`]
+    /// afterwards; closing again does nothing. The next open rolls back transactions that have not ended.
     ///
-    /// After an error the database can still be read, and not be changed; after a failed sync of the data files no page is
-    /// read any more that is not in memory ([`Error::Stopped`]). The last handle's drop lets go of the files.
+    /// After an error the database can still be read, but not changed. After a failed sync of the data files it reads
+    /// no page that is not in memory ([`Error::Stopped`]). The last handle closes the files on drop.
     pub fn close(&self) -> Result<()> {
         let waiter = self.inner.waiter()?;
-        // Who comes second waits for the first one's end, lest the files are closed while it writes.
+        // A second caller waits for the first, so that the files stay open while the first writes.
         let _one_at_a_time = waiter.wait(WaitReason::Close, || lock(&self.inner.closing));
         if self.inner.closed.load(Ordering::Acquire) {
             return Ok(());
@@ -402,7 +401,7 @@ impl Database {
         &self.inner
     }
 
-    /// What was counted until now. In a forked child all is zero of the row locks, whose counters are under locks.
+    /// The counters so far. In a forked child the counters of row locks are zero, because they are behind locks.
     pub fn stats(&self) -> EngineStats {
         let space = &self.inner.running.space;
         EngineStats {
@@ -493,8 +492,7 @@ impl Inner {
         Ok(self.remember(&mut trees, kind, open))
     }
 
-    /// Makes sure of a tree that is to be changed as a whole: nobody else may have a handle of it, and gets none while
-    /// the lock is held.
+    /// Ensures that a tree may be changed as a whole: it has no other handle, and gets none while the lock is held.
     pub(super) fn take_out(&self, trees: &mut OpenTrees, kind: Kind, name: &str) -> Result<()> {
         let key = (kind, name.to_owned());
         let Some(open) = trees.remove(&key) else { return Ok(()) };
@@ -519,7 +517,7 @@ impl Inner {
 
     /// Runs a change of pages, and waits until it is as durable as the configuration says.
     pub(super) fn change<T>(&self, waiter: &Waiter, change: impl FnOnce() -> Result<T>) -> Result<T> {
-        self.hold_back(waiter);
+        self.throttle(waiter);
         self.check_open()?;
         let changed = change()?;
         self.make_durable(waiter)?;
@@ -533,7 +531,7 @@ impl Inner {
         Ok(changed)
     }
 
-    /// Waits until what was logged until now is as durable as the configuration says.
+    /// Waits until all frames appended so far are as durable as the configuration says.
     pub(super) fn make_durable(&self, waiter: &Waiter) -> Result<()> {
         let log = self.running.log();
         match self.flush_log {
@@ -543,15 +541,15 @@ impl Inner {
         }
     }
 
-    /// Waits until what was logged until now survives a power cut.
+    /// Waits until all frames appended so far survive a power cut.
     pub(super) fn sync(&self, waiter: &Waiter) -> Result<()> {
         let log = self.running.log();
         log.make_durable(log.next(), Durability::Synced, waiter)
     }
 
     /// Back-pressure before a change begins.
-    pub(super) fn hold_back(&self, waiter: &Waiter) {
-        self.running.log().hold_back(waiter);
+    pub(super) fn throttle(&self, waiter: &Waiter) {
+        self.running.log().throttle(waiter);
     }
 
     pub(super) fn trees(&self, waiter: &Waiter) -> MutexGuard<'_, OpenTrees> {
@@ -574,7 +572,7 @@ impl Inner {
 }
 
 impl Drop for Inner {
-    /// As [`Database::close`], for those who did not; errors have nobody to go to.
+    /// As [`Database::close`], for embedders that did not call it; errors are lost.
     fn drop(&mut self) {
         if !*self.closed.get_mut() {
             let waiter = self.background_waiter();

@@ -1,17 +1,18 @@
-//! The catalog's tables: made, dropped, renamed, emptied, so that a crash at any point leaves each of them whole or gone,
-//! and no page that nobody knows.
+//! The catalog's tables: created, dropped, renamed, truncated, so that a crash at any point leaves each table complete
+//! or gone, and leaks no page.
 //!
 //! # Protocol
-//! A table is one entry, with the roots of all its trees. What happens to it happens when that entry is written or
-//! removed, in one mini-transaction. Around that, notes say what a crash would leave behind; the next open looks at them
-//! ([`Catalog::tidy`]), and at those of renames whoever uses a name after an error ([`Catalog::finish_renames`]):
+//! A table is one entry, with the roots of all its trees. A change of a table takes effect when that entry is written
+//! or removed, in one mini-transaction. Notes around it describe the state that a crash would leave. The next open
+//! cleans up after them ([`Catalog::tidy`]). After an error, the next use of a name cleans up after its rename
+//! ([`Catalog::finish_renames`]):
 //!
-//! - *Doomed* (`x`, by root): a tree that is taken down, unless an entry has it. A root is made together with its note,
-//!   which goes when the entry is there; a tree that is to go gets one before its entry is removed, which goes together
-//!   with the root's page. In between, pages are freed in steps ([`Tree::fell`]).
-//! - *Renamed* (`m`, by the new name): the old name, whose entry goes if that of the new name is the same.
-//! - *Loading* (`l`, by the rows' root): the trees of that table are emptied. A bulk load of several trees writes it
-//!   before the first of their roots.
+//! - *Doomed* (`x`, by root): a tree to be freed unless an entry has it. A root is created together with its note,
+//!   which is removed once the entry exists. A tree to be dropped gets a note before its entry is removed; the note is
+//!   removed together with the root's page. In between, pages are freed in steps ([`Tree::free_nodes`]).
+//! - *Renamed* (`m`, by the new name): the old name, whose entry is removed if it equals that of the new name.
+//! - *Loading* (`l`, by the rows' root): the trees of that table are emptied. A bulk load of several trees writes the
+//!   note before the first of their roots.
 
 use std::collections::HashSet;
 use std::ops::{Bound, ControlFlow};
@@ -31,7 +32,7 @@ const NUMBERS: u8 = b'a';
 /// All kinds of notes in the catalog.
 pub(super) const NOTES: [u8; 4] = [DOOMED, RENAMED, LOADING, NUMBERS];
 
-/// What a note says to those who only look.
+/// The meaning of a note, for readers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Note {
     /// The trees of the table with these rows may not agree.
@@ -57,8 +58,8 @@ impl Note {
     }
 }
 
-/// What cannot be done now, the next open tries again: its note is there. But not if nothing can be done any more.
-pub(super) fn now_or_later(done: Result<()>) -> Result<()> {
+/// Ignores a failed cleanup, since its note stays and the next open retries it; but not an error that ends all work.
+pub(super) fn defer_failure(done: Result<()>) -> Result<()> {
     done.or_else(|error| if error.ends_all() { Err(error) } else { Ok(()) })
 }
 
@@ -89,7 +90,7 @@ impl Catalog {
         }
     }
 
-    /// The caller of this and of the following sees to it that nobody else changes names, or uses the table, meanwhile.
+    /// The callers of this and the following functions keep other threads from changing names and from using the table.
     pub(super) fn create_table(
         &self,
         waiter: &Waiter,
@@ -112,7 +113,7 @@ impl Catalog {
         let definition = self.table(waiter, name)?;
         self.doom(waiter, definition.roots())?;
         self.tree.delete(waiter, &table_key(name)?)?;
-        definition.roots().try_for_each(|root| now_or_later(self.fell(waiter, root)))
+        definition.roots().try_for_each(|root| defer_failure(self.drop_doomed(waiter, root)))
     }
 
     pub(super) fn rename_table(&self, waiter: &Waiter, old: &str, new: &str) -> Result<()> {
@@ -151,10 +152,10 @@ impl Catalog {
             }
             self.put(waiter, &table_key(name)?, &definition)
         })?;
-        old.into_iter().try_for_each(|root| now_or_later(self.fell(waiter, root)))
+        old.into_iter().try_for_each(|root| defer_failure(self.drop_doomed(waiter, root)))
     }
 
-    /// Adds an index whose tree `fill` fills; it is told the table as it will be, and the root.
+    /// Adds an index. `fill` receives the table's future definition and the root, and fills the tree.
     pub(super) fn add_index(
         &self,
         waiter: &Waiter,
@@ -180,7 +181,7 @@ impl Catalog {
         typed.schema = schema;
         self.doom(waiter, [root])?;
         self.put(waiter, &table_key(name)?, &definition)?;
-        now_or_later(self.fell(waiter, root))
+        defer_failure(self.drop_doomed(waiter, root))
     }
 
     fn put(&self, waiter: &Waiter, key: &[u8], definition: &Definition) -> Result<()> {
@@ -192,7 +193,7 @@ impl Catalog {
         }
     }
 
-    /// Makes empty trees, which `enter` enters into the catalog. After an error of it they are taken down again.
+    /// Creates empty trees, which `enter` adds to the catalog. If it fails they are dropped again.
     fn with_new_trees<T>(
         &self,
         waiter: &Waiter,
@@ -200,21 +201,21 @@ impl Catalog {
         enter: impl FnOnce(&[PageNo]) -> Result<T>,
     ) -> Result<T> {
         let mut roots = Vec::new();
-        let plant_and_enter = || -> Result<T> {
+        let create_and_enter = || -> Result<T> {
             while roots.len() < count {
-                let planted = self.tree.plant(waiter, |root| (by_root(DOOMED, root), Vec::new()))?;
+                let created = self.tree.create_tree(waiter, |root| (by_root(DOOMED, root), Vec::new()))?;
                 // A root that has a note is in use, or its page is not free.
                 let root =
-                    planted.ok_or_else(|| self.corrupt("a free page is noted as a root".to_owned()))?;
+                    created.ok_or_else(|| self.corrupt("a free page is noted as a root".to_owned()))?;
                 roots.push(root.root());
             }
             enter(&roots)
         };
-        let entered = plant_and_enter();
+        let entered = create_and_enter();
         match &entered {
             // If this fails, the next open does it.
-            Ok(_) => roots.iter().try_for_each(|&root| self.spare(waiter, root))?,
-            Err(_) => roots.iter().for_each(|&root| drop(self.fell(waiter, root))),
+            Ok(_) => roots.iter().try_for_each(|&root| self.undoom(waiter, root))?,
+            Err(_) => roots.iter().for_each(|&root| drop(self.drop_doomed(waiter, root))),
         }
         entered
     }
@@ -224,16 +225,16 @@ impl Catalog {
         roots.into_iter().try_for_each(|root| self.tree.upsert(waiter, &by_root(DOOMED, root), &[]).map(drop))
     }
 
-    fn spare(&self, waiter: &Waiter, root: PageNo) -> Result<()> {
+    fn undoom(&self, waiter: &Waiter, root: PageNo) -> Result<()> {
         self.tree.delete(waiter, &by_root(DOOMED, root)).map(drop)
     }
 
     /// Takes a doomed tree down.
-    pub(super) fn fell(&self, waiter: &Waiter, root: PageNo) -> Result<()> {
+    pub(super) fn drop_doomed(&self, waiter: &Waiter, root: PageNo) -> Result<()> {
         self.tree.delete(waiter, &by_root(NUMBERS, root))?;
         self.tree.delete(waiter, &by_root(LOADING, root))?;
-        self.at(root).fell(waiter)?;
-        self.tree.uproot(waiter, &by_root(DOOMED, root), root)
+        self.at(root).free_nodes(waiter)?;
+        self.tree.drop_tree(waiter, &by_root(DOOMED, root), root)
     }
 
     /// Notes that the trees of a table are being filled.
@@ -266,8 +267,8 @@ impl Catalog {
         self.tree.upsert(waiter, &by_root(NUMBERS, root), &next.to_le_bytes()).map(drop)
     }
 
-    /// Finishes what a crash, or an error, cut off. A tree that cannot be taken down keeps nobody from the others: its note
-    /// stays.
+    /// Finishes changes that a crash or an error interrupted. A tree that cannot be freed does not block the others:
+    /// its note stays.
     pub(super) fn tidy(&self, waiter: &Waiter) -> Result<()> {
         self.finish_renames(waiter)?;
         let (loading, doomed) = (self.notes(waiter, LOADING)?, self.notes(waiter, DOOMED)?);
@@ -279,29 +280,29 @@ impl Catalog {
             let root = self.root_of(&note)?;
             let table = tables.iter().find(|table| table.root == root);
             let mut roots = table.into_iter().flat_map(Definition::roots);
-            let emptied = roots.try_for_each(|root| self.at(root).fell(waiter));
-            now_or_later(emptied.and_then(|()| self.tree.delete(waiter, &note).map(drop)))?;
+            let emptied = roots.try_for_each(|root| self.at(root).free_nodes(waiter));
+            defer_failure(emptied.and_then(|()| self.tree.delete(waiter, &note).map(drop)))?;
         }
         let used = self.roots(waiter)?;
         for (note, _) in doomed {
             let root = self.root_of(&note)?;
             if used.contains(&root) {
-                self.spare(waiter, root)?;
+                self.undoom(waiter, root)?;
             } else {
-                now_or_later(self.fell(waiter, root))?;
+                defer_failure(self.drop_doomed(waiter, root))?;
             }
         }
         Ok(())
     }
 
-    /// Forgets the trees that could not be taken down: their pages belong to nobody then.
+    /// Removes the notes of trees that could not be freed. Their pages leak.
     pub(super) fn abandon_doomed(&self, waiter: &Waiter) -> Result<()> {
         let doomed = self.notes(waiter, DOOMED)?;
         doomed.iter().try_for_each(|(note, _)| self.tree.delete(waiter, note).map(drop))
     }
 
-    /// Each table has one name then, the new one. Two handles of the same trees would give the same numbers twice, and keep
-    /// nobody from dropping the trees by the other's name.
+    /// Removes the old names of renamed tables. Two handles of the same trees would give the same numbers twice, and
+    /// would not keep other sessions from dropping the trees by the other name.
     pub(super) fn finish_renames(&self, waiter: &Waiter) -> Result<()> {
         if !self.names_twice.load(Ordering::Relaxed) {
             return Ok(());

@@ -1,4 +1,4 @@
-//! What the catalog says about a table.
+//! A table's definition in the catalog.
 //!
 //! ```text
 //! offset size
@@ -49,7 +49,7 @@ impl Definition {
         bytes
     }
 
-    /// The error says what is wrong.
+    /// Decodes a definition; the error describes the problem.
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, String> {
         let short = || format!("it has {} bytes, which is too short", bytes.len());
         let (root, rest) = page_no(bytes).ok_or_else(short)?;

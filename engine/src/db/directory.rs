@@ -1,4 +1,4 @@
-//! The directory that a database is in, opened for writing or for reading.
+//! A database's directory, opened for writing or for reading.
 
 use std::io;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! How an operation on a database begins: in the process that opened it, while it is open, with a means to wait.
+//! The start of an operation on a database: the checks for fork and close, and the waiter.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -21,7 +21,8 @@ impl Inner {
         Waiter::background().recording(&self.waits)
     }
 
-    /// Of a session. In a forked child it is under no admission, whose locks may be held forever: no operation gets so far.
+    /// The waiter of a session. In a forked child it has no admission, whose locks may be held forever; no operation
+    /// gets that far.
     pub(super) fn session_waiter(&self, admission: &Arc<Admission>) -> Waiter {
         match self.process.is_current() {
             true => Waiter::session(admission.session()).recording(&self.waits),

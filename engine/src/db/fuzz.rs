@@ -1,4 +1,4 @@
-//! Rows of the catalog of any bytes, and rows of the tables that they tell of.
+//! Arbitrary rows of the catalog, and rows of the tables that they describe.
 
 use super::catalog::{Entry, Kind};
 use super::definition::{Definition, Typed};
@@ -6,8 +6,8 @@ use crate::fuzz::input::Input;
 use crate::page::PageNo;
 use crate::row::{Column, ColumnType, Index, RowView, Schema, asc, desc};
 
-/// Reads a row of the catalog; if it is of a typed table, the rest of the input are rows of that, and entries of its indexes.
-/// Lengths come first, each a byte; the value is a schema whose checksum is made to fit if it is one at all.
+/// Decodes a row of the catalog. If it describes a typed table, the rest of the input is decoded as its rows and index
+/// entries. Lengths come first, each a byte; the checksum of the value is corrected if the value is a schema.
 pub fn catalog(data: &[u8]) {
     let mut input = Input(data);
     let (key_bytes, value_bytes) = (input.byte(), usize::from(input.byte()) | usize::from(input.byte()) << 8);

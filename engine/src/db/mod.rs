@@ -1,19 +1,19 @@
-//! The engine's face: [`Database`], its trees, and the sessions that work on them.
+//! The engine's API: [`Database`], its trees, and the sessions that work on them.
 //!
 //! # What is atomic, and what is durable
-//! A *table* is read and changed by transactions ([`Session::begin`], [`Transaction`]): all that one has changed happens
-//! at its commit, for everybody, or not at all; [`crate::txn`] says what it sees of others.
+//! A *table* is read and changed by transactions ([`Session::begin`], [`Transaction`]). All changes of a transaction
+//! take effect at its commit, for all sessions, or not at all; [`crate::txn`] says what it sees of other transactions.
 //!
 //! A *typed table* has columns ([`crate::row`]), a primary key and indexes, which change in the same transaction
 //! ([`TypedTable`]).
 //!
-//! A *tree* has rows as they are, for data that needs no versions: each operation ([`Statement::insert`], `update`,
-//! `upsert`, `delete`) happens whole or not at all, and a scan sees each row as it is when the scan comes by.
+//! A *tree* has rows without versions. Each operation ([`Statement::insert`], `update`, `upsert`, `delete`) takes
+//! effect completely or not at all, and a scan sees each row as it is when the scan reaches it.
 //!
-//! When a commit, or an operation on a tree, returns, it is in the redo log, and that as durable as
-//! [`EngineConfig::flush_log_at_trx_commit`] says: by default it survives a power cut. The next open after a crash replays
-//! the log, and rolls back in the background what was not committed. What returned an error of the disk may have happened
-//! or not. A bulk load is durable when it returns, and leaves nothing before.
+//! A commit, or an operation on a tree, is in the redo log when it returns, and as durable as
+//! [`EngineConfig::flush_log_at_trx_commit`] says: by default it survives a power cut. The next open after a crash
+//! replays the log, and rolls back uncommitted changes in the background. An operation that returned a disk error may
+//! or may not have taken effect. A bulk load is durable when it returns; a load that fails leaves no rows.
 //!
 //! # Lock order
 //! admission, row locks, the catalog's lock, the tree's latches, the tablespace's locks. A thread that waits

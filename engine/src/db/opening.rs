@@ -1,10 +1,10 @@
-//! The redo log of a database that is created or opened: new, as it was closed, or to be replayed.
+//! The redo log of a database that is created or opened: new, reused after a clean close, or replayed.
 
 use std::sync::Arc;
 
 use super::EngineConfig;
 use super::at_rest::NextOpen;
-use crate::buffer::{BufferPool, RecoveryProgress, Replay, Voided, doublewrite, redo_bytes_max};
+use crate::buffer::{BufferPool, RecoveryProgress, Replay, VoidRanges, doublewrite, redo_bytes_max};
 use crate::disk::{Checkpoint, Disk, Tablespace};
 use crate::error::{Error, Result};
 use crate::page::bitmap::{bitmap_of, group_pages};
@@ -14,23 +14,23 @@ use crate::redo::{LSN_START, Log, LogBuffer, LogFiles, Reader};
 
 /// Threads that change pages while the log is replayed.
 const APPLIERS: usize = 4;
-/// Progress is told after so many bytes of log.
+/// Bytes of log between two progress reports.
 const PROGRESS_BYTES: u64 = 1 << 20;
 /// The log, for people.
 const LOG_NAMES: &str = "redo*.flifo";
 
-/// A log that a crash left, and what of it is to be replayed.
+/// A log that needs replay, and where the replay begins.
 pub(super) struct ToReplay {
     /// The log's own; nothing is appended before all is replayed.
     files: Arc<LogFiles>,
     start: Checkpoint,
     end: Lsn,
-    /// No page from here on can be what it tells of.
+    /// No page number in the log can reach this one.
     pages_max: u64,
-    voided: Voided,
+    void_ranges: VoidRanges,
 }
 
-/// The configuration with which nothing of a database's log is made anew.
+/// A configuration under which the log of a database is kept as found.
 pub(super) fn as_found(disk: &dyn Disk, space: &Tablespace, config: &EngineConfig) -> EngineConfig {
     let log = LogFiles::open(disk, space.database());
     let buffer = LogBuffer::open(disk, space.database());
@@ -65,8 +65,8 @@ struct Found {
 }
 
 impl Found {
-    /// Reads the log to its end. `None` if there is none, or none that could be read, and none is needed.
-    fn look(disk: &dyn Disk, space: &Tablespace) -> Result<Option<Found>> {
+    /// Reads the log to its end. `None` if there is no readable log, and none is needed.
+    fn inspect(disk: &dyn Disk, space: &Tablespace) -> Result<Option<Found>> {
         let start = space.checkpoint();
         if start.lsn < LSN_START.0 {
             // No database that was created to the end says so.
@@ -74,14 +74,14 @@ impl Found {
             return Err(Error::CorruptRedo { path: disk.path(LOG_NAMES), what });
         }
         let files = match LogFiles::open(disk, space.database()) {
-            // What is left of one that was removed, or was just being made, makes place for a new one.
+            // The rest of a log that was being removed or created makes room for a new one.
             Err(Error::MissingRedo { .. } | Error::CorruptRedo { .. }) if space.was_clean() => {
                 return Ok(None);
             }
             files => Arc::new(files?),
         };
         let buffer = match LogBuffer::open(disk, space.database()) {
-            // One that cannot be read is no worse than one that is damaged.
+            // An unreadable log is treated as a damaged one.
             Err(error @ (Error::MissingRedo { .. } | Error::CorruptRedo { .. } | Error::Io { .. }))
                 if space.was_clean() =>
             {
@@ -99,8 +99,9 @@ impl Found {
         let (end, epoch) = (reader.end(), reader.epoch());
         // Of a database that was closed nothing is needed, unless its data files were put back from an older copy.
         let is_needed = !space.was_clean() || end.0 > start.lsn;
-        // Or they were, and the log no longer goes back so far: what is appended now would lie between frames of another time, and
-        // the next opening could not tell them apart. What cannot be read of it is not needed either.
+        // Or they were durable, and the log no longer reaches back that far. New frames would lie between frames of
+        // another time, and the next open could not distinguish them. The part that cannot be read is not needed
+        // either.
         let is_followed = !is_needed && reader.is_followed().unwrap_or(true);
         let buffer = match buffer {
             Err(error) if is_needed => return Err(error),
@@ -113,9 +114,9 @@ impl Found {
     }
 }
 
-/// What the next [`open_log`] will make of the log, and of the doublewrite areas, of a database that was closed.
+/// The next [`open_log`]'s action on the log, and on the doublewrite areas, of a closed database.
 pub(super) fn next_open(disk: &dyn Disk, space: &Tablespace) -> Result<NextOpen> {
-    Ok(match Found::look(disk, space)? {
+    Ok(match Found::inspect(disk, space)? {
         Some(found) if found.is_needed => NextOpen::Recovers,
         Some(found)
             if found.buffer.is_ok() && !found.is_followed && !doublewrite::has_later(disk, space)? =>
@@ -128,7 +129,7 @@ pub(super) fn next_open(disk: &dyn Disk, space: &Tablespace) -> Result<NextOpen>
 
 /// Whether the pages of a database do not fit together without its log.
 pub(super) fn needs_log(disk: &dyn Disk, space: &Tablespace) -> Result<bool> {
-    Ok(!space.was_clean() || Found::look(disk, space)?.is_some_and(|found| found.is_needed))
+    Ok(!space.was_clean() || Found::inspect(disk, space)?.is_some_and(|found| found.is_needed))
 }
 
 /// The log of a database that needs none and is only read: it has no files.
@@ -138,7 +139,7 @@ pub(super) fn log_of_reader(disk: &dyn Disk, space: &Arc<Tablespace>, config: &E
     Log::new(space, files, buffer, Lsn(space.checkpoint().lsn))
 }
 
-/// The log of an existing database, and what of it is to be replayed before the pages fit together.
+/// Opens the log of an existing database, and finds the part to replay before the pages are consistent.
 pub(super) fn open_log(
     disk: &dyn Disk,
     space: &Arc<Tablespace>,
@@ -149,7 +150,7 @@ pub(super) fn open_log(
         found.is_needed || !found.is_followed && found.files.has_capacity(config.redo_capacity_bytes)
     };
     let Some(Found { files, buffer, end, epoch, survey, is_needed, .. }) =
-        Found::look(disk, space)?.filter(keeps)
+        Found::inspect(disk, space)?.filter(keeps)
     else {
         return replace_log(disk, space, config);
     };
@@ -161,7 +162,7 @@ pub(super) fn open_log(
             LogBuffer::create(disk, space.database(), config.log_buffer_bytes)?
         }
     };
-    // Or what is appended now would not count: an epoch never falls along the stream.
+    // Otherwise new frames would not count: an epoch never decreases along the stream.
     if epoch >= space.epoch() && !space.follow_epoch(epoch) {
         let what = format!("it was written by opening number {epoch}, which there cannot be");
         return Err(Error::CorruptRedo { path: disk.path(LOG_NAMES), what });
@@ -176,9 +177,9 @@ pub(super) fn open_log(
     let pages_max = (space.pages() + group_pages(space.page_size())).saturating_add(survey.marked_pages);
     match is_needed {
         false => doublewrite::forget_later(disk, space)?,
-        // If nothing is to be replayed, too: what the areas have of another time is refused now, or a later recovery would take it for
-        // copies of this one's pages.
-        true => doublewrite::repair(disk, space, &survey.voided, end, PageNo(pages_max))?,
+        // Done even if there is nothing to replay. The check refuses pages of another time in the doublewrite areas
+        // now; a later recovery would take them for copies of this database's pages.
+        true => doublewrite::repair(disk, space, &survey.void_ranges, end, PageNo(pages_max))?,
     }
     space.note_durable_log(end.0);
     let to_replay = (end.0 > start.lsn).then(|| ToReplay {
@@ -186,7 +187,7 @@ pub(super) fn open_log(
         start,
         end,
         pages_max,
-        voided: survey.voided,
+        void_ranges: survey.void_ranges,
     });
     Ok((Log::new(space, files, buffer, end), to_replay))
 }
@@ -198,11 +199,12 @@ struct Survey {
     marked_pages: u64,
     /// Allocations of bulk loads.
     loads: u64,
-    voided: Voided,
+    void_ranges: VoidRanges,
 }
 
 impl Survey {
-    /// Reads the log to its end. Refuses one that has a bulk load, and data files from before that: its pages are not in it.
+    /// Reads the log to its end. Refuses a log with a bulk load if the data files are older than the load: the log
+    /// lacks its pages.
     fn read_on(&mut self, reader: &mut Reader<'_>, space: &Tablespace) -> Result<()> {
         loop {
             let loads = self.loads;
@@ -234,7 +236,7 @@ impl Survey {
                 }
                 Op::Unlogged { pages } => {
                     self.loads += 1;
-                    self.voided.add(page.0..page.0.saturating_add(pages.into()), end);
+                    self.void_ranges.add(page.0..page.0.saturating_add(pages.into()), end);
                 }
                 _ => {}
             }
@@ -252,7 +254,7 @@ fn replace_log(
     create_log(disk, space, config).map(|log| (log, None))
 }
 
-/// Refuses a log that ends before what is known to have been durable.
+/// Refuses a log that ends before the last LSN known to be durable.
 fn check_end(disk: &dyn Disk, space: &Tablespace, reader: &mut Reader<'_>) -> Result<()> {
     let (end, noted) = (reader.end(), Lsn(space.durable_log()));
     let durable = noted.max(reader.durable_behind()?);
@@ -272,19 +274,19 @@ impl ToReplay {
     /// Replays the log on the pages of `pool`.
     pub(super) fn replay(self, pool: &BufferPool, progress: &mut dyn FnMut(RecoveryProgress)) -> Result<()> {
         let total_bytes = self.end.0 - self.start.lsn;
-        let mut told = 0;
-        Replay::new(pool, self.end, self.pages_max, self.voided).run(APPLIERS, |each| {
+        let mut reported = 0;
+        Replay::new(pool, self.end, self.pages_max, self.void_ranges).run(APPLIERS, |each| {
             let mut reader =
                 Reader::new(&self.files, self.start, pool.space().epoch(), redo_bytes_max(pool.page_size()));
             progress(RecoveryProgress { replayed_bytes: 0, total_bytes });
             while reader.end() < self.end && reader.next(&mut *each)? {
                 let replayed_bytes = reader.end().0 - self.start.lsn;
-                if replayed_bytes - told >= PROGRESS_BYTES {
-                    told = replayed_bytes;
+                if replayed_bytes - reported >= PROGRESS_BYTES {
+                    reported = replayed_bytes;
                     progress(RecoveryProgress { replayed_bytes, total_bytes });
                 }
             }
-            // It was read to its end once, and there is no end in the middle of it.
+            // A previous read reached the end, and the log cannot end before that.
             if reader.end() < self.end {
                 let what = format!("it ended at {}, and now at {}", self.end.0, reader.end().0);
                 return Err(Error::CorruptRedo { path: "the redo log".to_owned(), what });

@@ -1,4 +1,4 @@
-//! Two-phase commit, as its users see it: the part of a resource manager (X/Open XA).
+//! Two-phase commit for embedders: the part of a resource manager (X/Open XA).
 
 use super::{Database, Session, Transaction};
 use crate::error::Result;
@@ -6,12 +6,13 @@ use crate::txn::TxnSystem;
 use crate::wait::Waiter;
 
 impl Transaction<'_> {
-    /// Prepares the transaction under a global id (XID) of 1 to 128 bytes that no other prepared one has: from here on
-    /// it can be committed and rolled back by the XID alone, in any session, even after a crash, and holds its rows until
-    /// then. False if it has written nothing: it has simply ended, and there is nothing to be finished.
+    /// Prepares the transaction under a global id (XID) of 1 to 128 bytes, which no other prepared transaction has.
+    /// From now on any session can commit it or roll it back by its XID alone, even after a crash; it holds its rows
+    /// until then. Returns false if the transaction has written nothing: it has ended, and needs no second phase.
     ///
-    /// It is prepared durably, whatever the configuration says of commits. Purge, and dropping tables, wait for prepared
-    /// transactions as for all others. Locks of rows that it has only read are lost in a crash, as in InnoDB.
+    /// The prepared state is durable, regardless of the durability configured for commits. Purge and the dropping of
+    /// tables wait for prepared transactions as for all others. A crash loses the locks of rows that were only read, as
+    /// in InnoDB.
     ///
     /// ```
     /// # use flifo_admission::{Admission, Config};
@@ -36,28 +37,29 @@ impl Transaction<'_> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::XidExists`](crate::Error), and the transaction is rolled back. Those of the disk: it may be prepared or
-    /// not, as [`Database::prepared`] shows after the next open.
+    /// [`Error::XidExists`](crate::Error), after which the transaction is rolled back. After a disk error the
+    /// transaction may or may not be prepared; [`Database::prepared`] shows which after the next open.
     pub fn prepare(mut self, xid: &[u8]) -> Result<bool> {
         self.prepare_in_place(xid)
     }
 }
 
 impl Session {
-    /// Commits the transaction that was prepared under that XID. When it returns, that survives a power cut, whatever the
-    /// configuration says of commits: the coordinator may forget the XID.
+    /// Commits the transaction that was prepared under that XID. The commit survives a power cut when this returns,
+    /// regardless of the durability configured for commits, so the coordinator may forget the XID.
     ///
     /// # Errors
-    /// [`Error::UnknownXid`](crate::Error). Those of the disk.
+    /// [`Error::UnknownXid`](crate::Error), and disk errors.
     pub fn commit_prepared(&self, xid: &[u8]) -> Result<()> {
         self.finish_prepared(|txns, waiter| txns.commit_prepared(xid, waiter))
     }
 
-    /// Undoes all changes of the transaction that was prepared under that XID. That survives a power cut when it returns.
+    /// Undoes all changes of the transaction that was prepared under that XID. The rollback survives a power cut when
+    /// this returns.
     ///
     /// # Errors
-    /// As [`Session::commit_prepared`]. If it has begun, on a disk that is full by now, say, it is brought to its end in the
-    /// background, as soon as that can be, and nobody can commit what is left.
+    /// As [`Session::commit_prepared`]. A rollback that fails after it has begun, on a full disk for example, is
+    /// finished in the background as soon as possible. The transaction cannot be committed any more.
     pub fn rollback_prepared(&self, xid: &[u8]) -> Result<()> {
         self.finish_prepared(|txns, waiter| txns.rollback_prepared(xid, waiter))
     }
@@ -67,7 +69,7 @@ impl Session {
         let _entered = self.enter_forced()?;
         let (database, waiter) = (self.database(), self.waiter());
         let finished = database.check_open().and_then(|()| finish(database.txns(), waiter));
-        // Before the sync, which nobody waits for but this session.
+        // Before the sync, which only this session waits for.
         self.settle_class();
         finished?;
         database.sync(waiter)
@@ -75,8 +77,8 @@ impl Session {
 }
 
 impl Database {
-    /// The XIDs of all transactions that are prepared and not finished, ascending. After a crash their coordinator
-    /// asks for them, and decides.
+    /// The XIDs of all transactions that are prepared and not finished, ascending. After a crash, the coordinator reads
+    /// this list and decides.
     pub fn prepared(&self) -> Result<Vec<Vec<u8>>> {
         self.inner().check_open()?;
         Ok(self.inner().txns().prepared())

@@ -1,11 +1,11 @@
-//! What a check of a database found.
+//! The result of a check.
 
 use std::fmt;
 
 use crate::space::SpaceStats;
 use crate::tree::TreeStats;
 
-/// What a check of a database found.
+/// The result of a check of a database.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct CheckReport {
@@ -15,17 +15,17 @@ pub struct CheckReport {
     pub space: SpaceStats,
     /// Bytes per page.
     pub page_bytes: u32,
-    /// What is wrong, in the order in which it was met: the first [`CheckReport::FINDINGS_MAX`].
+    /// The first [`CheckReport::FINDINGS_MAX`] findings, in the order of the check.
     pub findings: Vec<Finding>,
-    /// How many there were.
+    /// The number of all findings.
     pub findings_total: u64,
 }
 
 impl CheckReport {
-    /// Findings that are kept; more are only counted.
+    /// The maximum number of findings kept; more are only counted.
     pub const FINDINGS_MAX: usize = 100;
 
-    /// Whether nothing is wrong. Leaked pages are not.
+    /// Whether there are no findings. Leaked pages are not findings.
     pub fn is_sound(&self) -> bool {
         self.findings_total == 0
     }
@@ -39,15 +39,15 @@ impl CheckReport {
     }
 }
 
-/// One thing that is wrong.
+/// One defect that the check found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Finding {
-    /// Whose: as in "table 'accounts'", "catalog", "free space".
+    /// The damaged object, as in "table 'accounts'", "catalog", "free space".
     pub of: String,
-    /// The page in which it was met, if it was in one.
+    /// The page with the defect, if it is in a page.
     pub place: Option<PagePlace>,
-    /// What is wrong, in a line.
+    /// A description, in a line.
     pub what: String,
 }
 
@@ -61,15 +61,15 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Where a page lies.
+/// The location of a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PagePlace {
-    /// Its number.
+    /// The page's number.
     pub page: u64,
-    /// The data file; none if there is no such page.
+    /// The data file; `None` if there is no such page.
     pub file: Option<String>,
-    /// Where in the file it begins, bytes.
+    /// The page's offset in the file, bytes.
     pub offset: Option<u64>,
 }
 
@@ -82,7 +82,7 @@ impl fmt::Display for PagePlace {
     }
 }
 
-/// What a tree is for.
+/// The purpose of a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum TreeKind {
@@ -110,19 +110,19 @@ impl fmt::Display for TreeKind {
     }
 }
 
-/// One tree.
+/// The result for one tree.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct TreeReport {
-    /// What it is for.
+    /// Its purpose.
     pub kind: TreeKind,
-    /// Its name in the catalog; the catalog itself has none.
+    /// Its name in the catalog; empty for the catalog itself.
     pub name: String,
-    /// The page of its root.
+    /// The number of its root page.
     pub root: u64,
-    /// What it consists of, as far as it could be read. A table's rows are counted with those that are deleted and not purged
-    /// yet; a rollback segment's are its undo records.
+    /// Its size, as far as it could be read. For a table, rows include deleted rows that are not purged yet; for a
+    /// rollback segment, they are its undo records.
     pub stats: TreeStats,
-    /// How many findings are its.
+    /// The number of its findings.
     pub findings: u64,
 }

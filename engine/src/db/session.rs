@@ -12,7 +12,7 @@ use crate::metrics::WaitReason;
 use crate::slot::Entered;
 use crate::wait::Waiter;
 
-/// One connection's work on a database. It belongs to one thread at a time (`Send`, not `Sync`).
+/// One connection's work on a database. A session belongs to one thread at a time (`Send`, not `Sync`).
 pub struct Session {
     database: SharedInner,
     waiter: Waiter,
@@ -39,7 +39,7 @@ impl Session {
         &self.database
     }
 
-    /// A waiter of its own, under the same admission.
+    /// A new waiter under the same admission.
     pub(super) fn another_waiter(&self) -> Waiter {
         self.database.session_waiter(self.admission().admission())
     }
@@ -101,12 +101,12 @@ impl Session {
         Ok(Statement { session: self, _entered: self.enter()? })
     }
 
-    /// Runs `wait`, which waits for something outside of the engine: in a callback, or within a statement. The slot is released
-    /// for that time, and [`WaitReason::Embedder`] has the time.
+    /// Runs `wait`, which waits for something outside the engine, in a callback or within a statement. Releases the
+    /// slot for that time, which counts as [`WaitReason::Embedder`].
     ///
-    /// Use it where a callback waits for the work of another thread, such as room in a bounded channel: that thread may need
-    /// the slot. `wait` does not use this session. If several sessions of the thread have a statement open, call it on the one
-    /// that was used last, which has the slot.
+    /// Use it where a callback waits for the work of another thread, such as room in a bounded channel: that thread may
+    /// need the slot. `wait` must not use this session. If several sessions of the thread have a statement open, call
+    /// it on the session that was used last, which has the slot.
     ///
     /// ```
     /// # use std::ops::{Bound, ControlFlow};
@@ -136,7 +136,7 @@ impl Statement<'_> {
         tree.get(&self.session.waiter, key, value)
     }
 
-    /// Calls `each` with every row from `from` to `to`, ascending, until it says [`ControlFlow::Break`]. No latch is
+    /// Calls `each` with every row from `from` to `to`, ascending, until it returns [`ControlFlow::Break`]. No latch is
     /// held during `each`, which may use this statement for other rows.
     ///
     /// ```
@@ -175,22 +175,22 @@ impl Statement<'_> {
         refused.map_or(Ok(()), Err)
     }
 
-    /// Adds a row; false if there is one with that key.
+    /// Adds a row; false if a row with that key exists.
     pub fn insert(&self, tree: &Tree, key: &[u8], value: &[u8]) -> Result<bool> {
         self.change(tree, |tree, waiter| tree.insert(waiter, key, value))
     }
 
-    /// Gives a row another value; false if there is no row with that key.
+    /// Replaces the value of a row; false if no row has that key.
     pub fn update(&self, tree: &Tree, key: &[u8], value: &[u8]) -> Result<bool> {
         self.change(tree, |tree, waiter| tree.update(waiter, key, value))
     }
 
-    /// Adds a row or gives it another value; true if it was added.
+    /// Adds a row or replaces its value; true if it was added.
     pub fn upsert(&self, tree: &Tree, key: &[u8], value: &[u8]) -> Result<bool> {
         self.change(tree, |tree, waiter| tree.upsert(waiter, key, value))
     }
 
-    /// Removes a row; false if there is none with that key.
+    /// Removes a row; false if no row has that key.
     pub fn delete(&self, tree: &Tree, key: &[u8]) -> Result<bool> {
         self.change(tree, |tree, waiter| tree.delete(waiter, key))
     }

@@ -1,4 +1,4 @@
-//! What a database counted.
+//! A database's counters.
 
 use crate::buffer::PoolStats;
 use crate::lock::LockStats;
@@ -6,25 +6,25 @@ use crate::metrics::WaitsSnapshot;
 use crate::redo::RedoStats;
 use crate::txn::TxnStats;
 
-/// What a database counted since it was opened.
+/// A database's counters since it was opened.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct EngineStats {
     /// The buffer pool's counters.
     pub pool: PoolStats,
-    /// What the redo log did, and how full it is.
+    /// The redo log's counters, and its fill level.
     pub redo: RedoStats,
-    /// What transactions did, and how much history there is.
+    /// The counters of transactions, and the length of the history.
     pub txns: TxnStats,
     /// Row locks and waits for them.
     pub locks: LockStats,
     /// Time waited, per reason.
     pub waits: WaitsSnapshot,
-    /// Callbacks that held their slot for the scheduler's [`stall_limit`](flifo_admission::Config::stall_limit) while others queued,
-    /// and so lost it: they wait without saying so ([`Session::wait`](crate::Session::wait)), or take long.
+    /// Callbacks that held their slot for the scheduler's [`stall_limit`](flifo_admission::Config::stall_limit) while
+    /// other sessions queued, and so lost it: they wait without [`Session::wait`](crate::Session::wait), or take long.
     pub stalled_callbacks: u64,
-    /// Whether files are read and written past the operating system's page cache. False with
-    /// [`direct_io`](crate::EngineConfig::direct_io) asked for: the file system has no such access.
+    /// Whether files bypass the operating system's page cache. False although
+    /// [`direct_io`](crate::EngineConfig::direct_io) is set: the file system does not support O_DIRECT.
     pub direct_io: bool,
     /// Bytes per page.
     pub page_size: u32,

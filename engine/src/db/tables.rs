@@ -1,4 +1,4 @@
-//! Tables by name: created, opened, dropped, loaded.
+//! Tables by name: create, open, drop, load.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,18 +17,18 @@ use crate::txn::load_versions;
 use crate::wait::Waiter;
 
 impl Database {
-    /// Creates an empty table: rows in versions, read and changed by transactions ([`Session::begin`](crate::Session)).
+    /// Creates an empty table of versioned rows, read and changed by transactions ([`Session::begin`](crate::Session)).
     pub fn create_table(&self, name: &str) -> Result<Table> {
         Ok(Table { open: self.inner.create_table(name, None)? })
     }
 
-    /// Creates an empty table of typed columns, with the indexes of its schema. Its name is one among those of all
-    /// tables.
+    /// Creates an empty table of typed columns, with the indexes of its schema. Typed and plain tables share one name
+    /// space.
     pub fn create_typed_table(&self, name: &str, schema: Schema) -> Result<TypedTable> {
         TypedTable::of(self.inner.create_table(name, Some(schema))?)
     }
 
-    /// The table of that name.
+    /// Opens the table with that name.
     ///
     /// # Errors
     /// [`Error::TypedTable`] if it has typed columns.
@@ -40,7 +40,7 @@ impl Database {
         Ok(Table { open })
     }
 
-    /// The table of that name, which has typed columns.
+    /// Opens the typed table with that name.
     ///
     /// # Errors
     /// [`Error::PlainTable`] if it has none.
@@ -48,20 +48,23 @@ impl Database {
         TypedTable::of(self.inner.open(Kind::Table, name)?)
     }
 
-    /// Takes the table out of the catalog and frees its pages, those of its indexes too. Nobody may have a handle of it,
-    /// or it is [`Error::TableInUse`]; and no transaction may be going on that has written, or locked rows, or for which a
-    /// version before the newest one of any row is kept, or it is [`Error::TransactionsActive`]. Purges what was before, which
-    /// may take a while; a rollback that cannot be done, or a page that purge cannot read, is in the way of its own table alone.
+    /// Removes the table from the catalog and frees its pages, including those of its indexes. Purges older versions
+    /// first, which may take a while.
+    ///
+    /// # Errors
+    /// [`Error::TableInUse`] if the table has open handles. [`Error::TransactionsActive`] if an active transaction has
+    /// written or locked rows, or needs an older version of any row. A rollback that fails, or a page that purge cannot
+    /// read, blocks only its own table.
     pub fn drop_table(&self, name: &str) -> Result<()> {
         self.inner.drop_table(name)
     }
 
-    /// Gives the table another name. Conditions as for [`Database::drop_table`].
+    /// Renames the table. Conditions as for [`Database::drop_table`].
     pub fn rename_table(&self, old: &str, new: &str) -> Result<()> {
         self.inner.change_table(old, |catalog, waiter| catalog.rename_table(waiter, old, new))
     }
 
-    /// Removes all rows, and frees their pages; numbers begin at 1 again. Conditions as for [`Database::drop_table`].
+    /// Removes all rows and frees their pages; numbers start at 1 again. Conditions as for [`Database::drop_table`].
     pub fn truncate_table(&self, name: &str) -> Result<()> {
         self.inner.change_table(name, |catalog, waiter| catalog.truncate_table(waiter, name))
     }
@@ -70,23 +73,23 @@ impl Database {
     pub fn table_names(&self) -> Result<Vec<String>> {
         self.inner.check_open()?;
         let waiter = self.inner.waiter()?;
-        // Held, so that no rename is half done meanwhile.
+        // Held, so that no rename is half done during the call.
         let _trees = self.inner.trees(&waiter);
         self.inner.finish_renames(&waiter)?;
         self.inner.catalog.names(&waiter, Kind::Table)
     }
 
-    /// As [`Database::check_tree`], of a table; purge is held up. Rows are counted with those that are deleted and not
-    /// purged yet.
+    /// As [`Database::check_tree`], of a table; purge pauses for the check. The number of rows includes deleted rows
+    /// that are not purged yet.
     pub fn check_table(&self, table: &Table) -> Result<TreeStats> {
         let waiter = self.inner.waiter()?;
         let _no_purge = self.inner.txns().pause_purge(&waiter);
         self.inner.check_handle(&table.open)?.check(&waiter)
     }
 
-    /// How many pages are allocated to nobody: neither to the catalog, nor to a tree, a table, an index or a rollback
-    /// segment. A crash in the middle of a split, a merge, a bulk load or purge leaves some; they are no harm, but room. Reads
-    /// all trees, which nobody changes meanwhile; purge is held up.
+    /// The number of leaked pages: allocated, but part of neither the catalog, a tree, a table, an index nor a rollback
+    /// segment. A crash in the middle of a split, a merge, a bulk load or purge leaks some; they only cost space. Reads
+    /// all trees, which must not change during the call; purge pauses.
     pub fn lost_pages(&self) -> Result<u64> {
         self.inner.check_open()?;
         let waiter = self.inner.waiter()?;
@@ -95,10 +98,11 @@ impl Database {
         self.inner.catalog.lost_pages(&waiter)
     }
 
-    /// Fills an empty table from rows in strictly ascending order of their keys, and returns their number. `progress`
-    /// is told the number of rows so far, now and then. Every transaction sees them, also one that began before.
+    /// Fills an empty table from rows in strictly ascending order of their keys, and returns their number. Calls
+    /// `progress` with the number of rows so far, from time to time. Every transaction sees the rows, including
+    /// transactions that began before.
     ///
-    /// A load that fails, or in which `rows` or `progress` panics, leaves the table empty.
+    /// If the load fails, or `rows` or `progress` panics, the table stays empty.
     pub fn bulk_load_table<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &self,
         table: &Table,
@@ -133,7 +137,7 @@ impl Inner {
         self.change_table(name, |catalog, waiter| catalog.drop_table(waiter, name))
     }
 
-    /// Changes a table as a whole, of which nobody has a handle, and of whose past nobody asks.
+    /// Changes a table as a whole. The table has no open handles, and no transaction needs its older versions.
     pub(super) fn change_table(
         &self,
         name: &str,
@@ -158,7 +162,8 @@ impl Inner {
             return Ok(());
         }
         match self.change(waiter, || self.catalog.finish_renames(waiter)) {
-            // Nothing is changed any more, by whatever name; and what can be read is to be read.
+            // A database that has stopped changes nothing more under any name, and its readable tables must stay
+            // readable.
             Err(error) if error.ends_all() => Ok(()),
             finished => finished,
         }

@@ -220,7 +220,7 @@ fn who_writes_purges_where_purge_does_not_keep_up() {
         txn.upsert(&table, b"k", &round.to_le_bytes()).unwrap();
         txn.commit().unwrap();
     }
-    // 4096 of each segment that was written to: one a processor that the thread ran on, and there are two.
+    // 4096 in each segment that was written to: one for each CPU that the thread ran on, and there are two.
     let history = db.stats().txns.history;
     assert!((3900..2 * 4300).contains(&history), "{history} of 20,000");
 }

@@ -1,4 +1,4 @@
-//! Transactions, as their users see them.
+//! Transactions for embedders.
 
 use std::ops::{Bound, ControlFlow};
 
@@ -10,11 +10,11 @@ use crate::process::ProcessOwned;
 use crate::slot::Entered;
 use crate::txn::{Change, Isolation, Txn};
 
-/// A transaction: what it changes happens at its commit, for everybody, or not at all.
+/// A transaction: all its changes take effect at its commit, for all sessions, or not at all.
 ///
-/// Each operation enters admission and leaves it at its end, unless a [`Transaction::statement`] holds the slot, or another
-/// operation in whose callback it is; while the transaction holds row locks its session is of the first class there, and what
-/// ends it, or undoes a part of it, enters past the limit. Dropping it without a commit rolls it back.
+/// Each operation enters admission and exits at its end, unless a [`Transaction::statement`], or the operation whose
+/// callback calls it, already holds the slot. While the transaction holds row locks, its session has priority in the
+/// queue. A commit or a rollback enters by force. Dropping the transaction without a commit rolls it back.
 ///
 /// ```
 /// # use flifo_admission::{Admission, Config};
@@ -45,11 +45,11 @@ use crate::txn::{Change, Isolation, Txn};
 pub struct Transaction<'a> {
     session: &'a Session,
     txn: ProcessOwned<Txn<'a>>,
-    /// Its session counts it among those that hold locks.
+    /// The session counts this transaction as a lock holder.
     holds_locks: bool,
 }
 
-/// A place within a transaction to come back to; the default is its beginning.
+/// A point within a transaction to roll back to; the default is its beginning.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Savepoint(crate::txn::Savepoint);
 
@@ -63,12 +63,12 @@ impl Session {
 }
 
 impl<'a> Transaction<'a> {
-    /// Enters admission for all operations until what it gives is dropped, as a server does for a statement of several:
-    /// each of them takes a ticket of this one slot, and so does each row of a scan.
+    /// Holds one slot for all operations until the returned guard is dropped, as a server does for a statement that
+    /// consists of several operations. Each operation takes a ticket of this slot, and so does each row of a scan.
     ///
-    /// Where many transactions want the same rows, and none waits for anybody outside of the database, one statement for all
-    /// of a transaction is worth a try: with one for each operation it is sometimes out while it holds locks, and others
-    /// come in only to wait for them.
+    /// If many transactions change the same rows, and none waits for anything outside the database, consider one
+    /// statement for the whole transaction. With one per operation, the transaction is sometimes without a slot while
+    /// it holds locks, and other sessions enter only to wait for these locks.
     ///
     /// ```
     /// # use flifo_engine::{Isolation, Result, Session, Table};
@@ -96,8 +96,8 @@ impl<'a> Transaction<'a> {
         self.read_in(&table.open, |txn, tree, waiter| txn.get(tree, key, value, waiter))
     }
 
-    /// As [`Transaction::get`], of the newest committed version, and locks the row to the end of the transaction,
-    /// whether it is there or not.
+    /// As [`Transaction::get`], but reads the newest committed version and locks the row until the end of the
+    /// transaction, whether the row exists or not.
     ///
     /// # Errors
     /// As [`Transaction::update`].
@@ -107,8 +107,8 @@ impl<'a> Transaction<'a> {
         })
     }
 
-    /// As [`Transaction::get_for_update`], with a lock that others may have at the same time: nobody changes the row
-    /// meanwhile.
+    /// As [`Transaction::get_for_update`], with a shared lock: other transactions can read and share-lock the row, but
+    /// not change it.
     ///
     /// # Errors
     /// As [`Transaction::update`].
@@ -118,7 +118,7 @@ impl<'a> Transaction<'a> {
         })
     }
 
-    /// Calls `each` with every row from `from` to `to` that this transaction sees, ascending, until it says
+    /// Calls `each` with every row from `from` to `to` that this transaction sees, ascending, until it returns
     /// [`ControlFlow::Break`]. No latch is held during `each`.
     pub fn scan(
         &mut self,
@@ -130,7 +130,7 @@ impl<'a> Transaction<'a> {
         self.read_in(&table.open, |txn, tree, waiter| txn.scan(tree, from, to, waiter, each))
     }
 
-    /// Adds a row; false if there is one with that key.
+    /// Adds a row; false if a row with that key exists.
     ///
     /// # Errors
     /// As [`Transaction::update`].
@@ -138,17 +138,17 @@ impl<'a> Transaction<'a> {
         self.change(table, key, Change::Insert(value)).map(|found| !found)
     }
 
-    /// Gives a row another value; false if there is no row with that key. Waits for a transaction that has the row
-    /// locked.
+    /// Replaces the value of a row; false if no row has that key. Waits if another transaction has the row locked.
     ///
     /// # Errors
-    /// [`Error::WriteConflict`](crate::Error) under repeatable read, if another transaction has changed the row since;
-    /// [`Error::Deadlock`](crate::Error), and the transaction is rolled back; `LockWaitTimeout`. Those of the disk.
+    /// [`Error::WriteConflict`](crate::Error) under repeatable read, if another transaction has changed the row since
+    /// the snapshot. [`Error::Deadlock`](crate::Error), after which the transaction is rolled back.
+    /// [`Error::LockWaitTimeout`](crate::Error), and disk errors.
     pub fn update(&mut self, table: &Table, key: &[u8], value: &[u8]) -> Result<bool> {
         self.change(table, key, Change::Update(value))
     }
 
-    /// Adds a row or gives it another value; true if it was added.
+    /// Adds a row or replaces its value; true if it was added.
     ///
     /// # Errors
     /// As [`Transaction::update`].
@@ -156,7 +156,7 @@ impl<'a> Transaction<'a> {
         self.change(table, key, Change::Upsert(value)).map(|found| !found)
     }
 
-    /// Removes a row; false if there is none with that key.
+    /// Removes a row; false if no row has that key.
     ///
     /// # Errors
     /// As [`Transaction::update`].
@@ -164,17 +164,18 @@ impl<'a> Transaction<'a> {
         self.change(table, key, Change::Delete)
     }
 
-    /// A place to come back to with [`Transaction::rollback_to`].
+    /// Returns a point to roll back to with [`Transaction::rollback_to`].
     pub fn savepoint(&self) -> Savepoint {
         Savepoint(self.txn.savepoint())
     }
 
-    /// Undoes what was changed after the savepoint. The transaction goes on; locks that it waited for stay.
+    /// Undoes the changes after the savepoint. The transaction continues, and keeps the locks that it waited for.
     ///
     /// # Errors
-    /// [`Error::UnknownSavepoint`](crate::Error) if it is another transaction's, or a rollback has gone back beyond it. Those of
-    /// the disk: the transaction is rolled back wholly then, now or soon. [`Error::Refused`](crate::Error) only if it has
-    /// neither changed nor locked anything, so that there is nothing to undo.
+    /// [`Error::UnknownSavepoint`](crate::Error) if the savepoint is another transaction's, or an earlier rollback went
+    /// back beyond it. After a disk error the whole transaction is rolled back, now or soon.
+    /// [`Error::Refused`](crate::Error) only if the transaction has neither changed nor locked anything, so that there
+    /// is nothing to undo.
     pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
         let _entered = self.enter_to_end()?;
         let undone = self.txn.rollback_to(savepoint.0, self.session.waiter());
@@ -183,9 +184,9 @@ impl<'a> Transaction<'a> {
         undone
     }
 
-    /// Makes all changes visible to others, and then as durable as the configuration says. After an error the
-    /// transaction is rolled back, or it is in doubt until the database is opened again ([`Error::Stopped`](crate::Error)).
-    /// Admission refuses only one that has neither changed nor locked anything.
+    /// Makes all changes visible to other sessions, and then as durable as the configuration says. After an error the
+    /// transaction is rolled back, or in doubt until the database is opened again ([`Error::Stopped`](crate::Error)).
+    /// Admission refuses only a transaction that has neither changed nor locked anything.
     pub fn commit(mut self) -> Result<()> {
         let _entered = self.enter_to_end()?;
         let (database, waiter) = (self.session.database(), self.session.waiter());
@@ -197,7 +198,7 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// Undoes all changes. Admission does not refuse it.
+    /// Undoes all changes. Admission never refuses a rollback.
     pub fn rollback(mut self) -> Result<()> {
         self.undo_all()
     }
@@ -215,13 +216,13 @@ impl<'a> Transaction<'a> {
         // What has neither changed nor locked anything has nothing to undo.
         let _entered = self.txn.has_written().then(|| self.session.enter_forced()).transpose()?;
         let undone = self.txn.rollback(self.session.waiter());
-        // Whether it could be done or not: what is left is not this session's.
+        // Also after a failure: the rest of the rollback is not this session's work.
         self.note_locks_as(false);
         undone
     }
 
-    /// Enters to end it, or to undo a part of it. If it holds locks it does not queue for that, nor is it refused: others wait
-    /// for it, or are about to, and there is not much left for it to do.
+    /// Enters to end the transaction, or to undo a part of it. If it holds locks, it neither queues for that nor is
+    /// refused: other transactions wait for it, or soon will, and little work is left.
     fn enter_to_end(&self) -> Result<Option<Entered<'a>>> {
         match self.txn.has_written() {
             true => self.session.enter_forced(),
@@ -229,7 +230,7 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// Tells its session whether it holds locks.
+    /// Updates whether the session counts as a lock holder.
     fn note_locks(&mut self) {
         self.note_locks_as(self.txn.has_written());
     }
@@ -261,7 +262,7 @@ impl<'a> Transaction<'a> {
         done
     }
 
-    /// Changes a table's tree, or locks rows of it, under admission.
+    /// Changes a table's tree, or locks rows in it, under admission.
     pub(super) fn write_in<T>(
         &mut self,
         open: &OpenTree,
@@ -272,7 +273,7 @@ impl<'a> Transaction<'a> {
         let _entered = session.enter()?;
         if !self.txn.has_written() {
             // Before it holds anything that others may wait for.
-            database.hold_back(waiter);
+            database.throttle(waiter);
             database.txns().help_purge(waiter);
         }
         let tree = database.check_handle(open)?;

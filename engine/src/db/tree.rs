@@ -5,10 +5,10 @@ use std::sync::Arc;
 use super::typed::OpenTyped;
 use crate::tree;
 
-/// A tree of a database: ordered rows of a key and a value. Clones are handles of the same one.
+/// A tree of a database: ordered rows of a key and a value. Clones are handles of the same tree.
 ///
-/// It is used through a [`Statement`](crate::Statement), which comes from a [`Session`](crate::Session) of the same
-/// database.
+/// A [`Statement`](crate::Statement), which comes from a [`Session`](crate::Session) of the same database, reads and
+/// changes it.
 #[derive(Clone)]
 pub struct Tree {
     pub(super) open: Arc<OpenTree>,
@@ -20,13 +20,13 @@ pub(super) struct OpenTree {
     /// Number of the open database it belongs to.
     pub(super) database: u64,
     pub(super) tree: tree::Tree,
-    /// What it is besides rows of a key and a value.
+    /// The columns and indexes of a typed table.
     pub(super) typed: Option<Arc<OpenTyped>>,
 }
 
-/// A table of a database: ordered rows of a key and a value, in versions. Clones are handles of the same one.
+/// A table of a database: ordered, versioned rows of a key and a value. Clones are handles of the same table.
 ///
-/// It is read and changed through a [`Transaction`](crate::Transaction).
+/// A [`Transaction`](crate::Transaction) reads and changes it.
 #[derive(Clone)]
 pub struct Table {
     pub(super) open: Arc<OpenTree>,

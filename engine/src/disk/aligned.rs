@@ -1,4 +1,4 @@
-//! Memory for transfers.
+//! Aligned buffers for transfers.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 
@@ -10,7 +10,7 @@ pub(crate) struct AlignedBuffer {
     layout: Layout,
 }
 
-// SAFETY: memory of its own.
+// SAFETY: it owns its memory.
 unsafe impl Send for AlignedBuffer {}
 
 impl AlignedBuffer {

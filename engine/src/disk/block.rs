@@ -42,7 +42,7 @@ impl Block {
         self.0[at..at + field.len()].copy_from_slice(field);
     }
 
-    /// Writes the checksum of what was set so far.
+    /// Writes the checksum over the present content.
     pub(crate) fn seal(&mut self) {
         let checksum = crc32c::crc32c(&self.0[..CHECKSUM_AT]);
         self.0[CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());

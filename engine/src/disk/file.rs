@@ -1,14 +1,13 @@
 //! Real files in a directory.
 //!
-//! With `direct_io`, files are opened with O_DIRECT. Some file systems refuse the flag at open, others at the
-//! first transfer; so each file is asked for its first block once, and a file whose file system has no such
-//! access is opened again without. [`Disk::direct_io`] says whether that happened. The files themselves are
-//! [`RealFile`]s.
+//! With `direct_io`, files are opened with O_DIRECT. Some file systems refuse the flag at open, others at the first
+//! transfer. So each file is tested with a read of its first block, and reopened without the flag if its file system
+//! does not support it; [`Disk::direct_io`] reports that. The files themselves are [`RealFile`]s.
 //!
-//! # Reading alone
-//! A disk from [`FileDisk::open_to_read`] opens every file for reading and takes shared locks, which read-only file systems
-//! allow. A lock file that is missing or may not be read is no obstacle: whoever writes holds the locks of the data files too.
-//! Where the file system has no locks there can be no writer, since a writer needs one.
+//! # Read-only access
+//! A disk from [`FileDisk::open_to_read`] opens every file for reading and takes shared locks, which read-only file
+//! systems allow. A missing or unreadable lock file is accepted: a writer also holds the locks of the data files. A
+//! file system without locks has no writers, since these need locks.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -30,12 +29,13 @@ pub struct FileDisk {
 }
 
 impl FileDisk {
-    /// The directory `directory`, which is there.
+    /// Opens the existing directory `directory`.
     pub fn open(directory: impl AsRef<Path>, direct_io: bool) -> io::Result<Self> {
         Self::open_as(directory.as_ref(), direct_io, false)
     }
 
-    /// As [`FileDisk::open`], for reading: locks are shared with other readers, and every call that would change anything fails.
+    /// As [`FileDisk::open`], for reading: locks are shared with other readers, and every call that would change a file
+    /// fails.
     pub fn open_to_read(directory: impl AsRef<Path>, direct_io: bool) -> io::Result<Self> {
         Self::open_as(directory.as_ref(), direct_io, true)
     }
@@ -48,7 +48,7 @@ impl FileDisk {
         Ok(FileDisk { directory, read_only, direct_io: AtomicBool::new(direct_io) })
     }
 
-    /// The directory `directory`, made with its parents if it is not there.
+    /// Opens the directory `directory`, and creates it and its parents if necessary.
     pub fn create(directory: impl AsRef<Path>, direct_io: bool) -> io::Result<Self> {
         let directory = std::path::absolute(directory)?;
         let made: Vec<&Path> = missing(&directory).collect();
@@ -144,7 +144,7 @@ impl Disk for FileDisk {
     }
 }
 
-/// What is not there of a directory and those that it is in, the innermost first.
+/// The missing directories on the path to `directory`, the innermost first.
 fn missing(directory: &Path) -> impl Iterator<Item = &Path> {
     directory.ancestors().take_while(|directory| !directory.exists())
 }
@@ -155,7 +155,7 @@ fn lock_to_write(path: &Path) -> io::Result<FileLock> {
     Ok(FileLock(Some(file)))
 }
 
-/// Takes a shared lock if there is a file for it that this user may read, and its file system has locks.
+/// Takes a shared lock if the file exists, this user may read it, and its file system has locks.
 fn lock_to_read(path: &Path) -> io::Result<FileLock> {
     let file = match File::open(path) {
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => {
@@ -166,7 +166,7 @@ fn lock_to_read(path: &Path) -> io::Result<FileLock> {
     Ok(FileLock(flock::take_if_possible(&file, Sharing::Shared)?.then_some(file)))
 }
 
-/// The file whose lock is held; `None` where there is none to hold.
+/// The locked file; `None` if the file does not exist.
 struct FileLock(Option<File>);
 
 impl DiskLock for FileLock {}

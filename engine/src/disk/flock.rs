@@ -1,7 +1,7 @@
-//! Locks of open files: exclusive ones of writers, shared ones of readers.
+//! Locks of open files: exclusive for writers, shared for readers.
 //!
-//! A lock belongs to the open file and goes with it, at the latest when the process ends. A program that is started does
-//! not inherit it, since the standard library opens every file with O_CLOEXEC.
+//! A lock belongs to the open file and ends with it, at the latest with the process. A child program does not inherit
+//! it, since the standard library opens every file with O_CLOEXEC.
 
 use std::fs::File;
 use std::io;
@@ -12,7 +12,7 @@ use rustix::io::{Errno, retry_on_intr};
 /// The other holders that a lock allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sharing {
-    /// Nobody.
+    /// Not shared.
     Exclusive,
     /// Other readers.
     Shared,

@@ -1,4 +1,4 @@
-//! Header and state blocks of any bytes.
+//! Arbitrary header and state blocks.
 
 use uuid::Uuid;
 
@@ -10,7 +10,7 @@ use crate::fuzz::input::Input;
 /// Where a data file's blocks are: the header, and of file 0 the two blocks of the state.
 const BLOCKS_AT: [u64; 3] = [0, 16 << 10, 32 << 10];
 
-/// Opens a tablespace of one file whose blocks were changed, with checksums that fit. Each change: which block, where, how
+/// Opens a tablespace of one file with changed blocks whose checksums are correct. Each change: which block, where, how
 /// many bytes, and these.
 pub fn state(data: &[u8]) {
     let (disk, mut input) = (new_disk(), Input(data));
@@ -26,7 +26,7 @@ pub fn state(data: &[u8]) {
     drop(file);
     if let Ok(space) = Tablespace::open(&disk) {
         let (mut page, pages) = (AlignedBuffer::new(space.page_size()), space.pages());
-        // There, or refused; whatever the blocks say of how many there are.
+        // Readable, or refused; whatever count the blocks have.
         for no in [0, 1, pages.saturating_sub(1), pages, u64::MAX] {
             let _ = space.read(no, page.bytes_mut());
         }

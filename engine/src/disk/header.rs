@@ -1,7 +1,7 @@
-//! The header block with which every data file begins: whose file it is, and which of them.
+//! The header block of every data file: its database, and its number.
 //!
-//! It is written once, when the database is created, and never again. Magic, version and checksum stay where
-//! they are in all versions of the format, so that a file of another version is told from a broken one.
+//! It is written once, when the database is created. Magic, version and checksum have the same positions in all
+//! versions of the format, so that a file of another version is distinguished from a damaged one.
 
 use uuid::Uuid;
 
@@ -33,18 +33,18 @@ pub(super) struct Header {
     pub(super) stripe_pages: u32,
 }
 
-/// Why a block is no header of ours.
+/// Why a block is no valid header.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum BadHeader {
-    /// Nothing but zeros: allocated, and never written.
+    /// Only zeros: allocated, and never written.
     Empty,
     /// Something else's file.
     Magic,
-    /// Of ours, damaged.
+    /// A header of this format, damaged.
     Checksum,
-    /// Of ours, of another version.
+    /// A header of another version of the format.
     Version(u32),
-    /// Of ours, with values that cannot be.
+    /// A header of this format, with impossible values.
     Values,
 }
 
@@ -85,7 +85,7 @@ impl Header {
         if header.is_possible() { Ok(header) } else { Err(BadHeader::Values) }
     }
 
-    /// A sealed block with such values was never written by this program; but what comes after relies on them.
+    /// No version of this program writes a sealed block with such values, but later code relies on them.
     fn is_possible(&self) -> bool {
         PAGE_SIZES.contains(&self.page_size)
             && (1..=DATA_FILES_MAX).contains(&self.files)

@@ -1,13 +1,13 @@
-//! Many writes at the same time by one thread, with io_uring.
+//! Many concurrent writes by one thread, with io_uring.
 //!
-//! A thread that writes one page after the other sleeps and wakes for each, and the disk has one of its writes at a time.
+//! A thread that writes pages one by one sleeps and wakes for each, and the disk has only one of its writes at a time.
 //! Here the kernel gets all of them in one call, and wakes the thread when all have ended.
 //!
-//! Where the kernel gives no ring (before 6.1, `kernel.io_uring_disabled`, a container's seccomp profile), or a file is none
-//! of the operating system's, they are written one by one. So is what a ring has not written whole: then an error is that
-//! of [`DiskFile::write_at`].
+//! Without a ring (a kernel before 6.1, `kernel.io_uring_disabled`, a container's seccomp profile), or on a simulated
+//! file, the pages are written one by one. Writes that a ring has not completed are repeated that way, so that an error
+//! comes from [`DiskFile::write_at`].
 //!
-//! What the kernel was handed goes on when the process is killed, and may go on when all else of it has ended: see `opening.rs`.
+//! Writes that the kernel has accepted continue after the process is killed: see `opening.rs`.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -32,7 +32,7 @@ pub(super) struct Piece<'p> {
     pub(super) bytes: &'p [u8],
 }
 
-/// Who writes many pieces; one thread at a time.
+/// A writer of many pieces, for one thread at a time.
 #[derive(Default)]
 pub(crate) struct ManyWrites(Ring);
 
@@ -100,7 +100,8 @@ impl ManyWrites {
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) if ring.submission().len() == pieces.len() => {
-                    // It may have none to spare for now. With the ring goes what it was not handed.
+                    // The kernel may have no ring to offer for now. Dropping the ring cancels the writes that it has
+                    // not accepted.
                     self.0 = Ring::Unasked;
                     return 0;
                 }

@@ -1,11 +1,11 @@
 //! A simulated disk in memory: faults on chosen calls, latency, power cuts; all from a seed.
 //!
-//! With power cuts ([`MemoryDisk::with_power_cuts`]) a file keeps, beside its content, what of it is durable and the
-//! writes since the last sync. [`MemoryDisk::power_cut`] makes the disk that is found afterwards: each write since
-//! the last sync is there, or not, or torn between 512-byte sectors, and a name made since the last
-//! `sync_directory` is there or not. A sync that fails does the same to the writes before it: they look well
-//! until the power fails, and no later sync makes them durable. That is what Linux does with failed write-back. A length is
-//! not dropped: it is in the file system's journal, which goes on with it or stops the file system.
+//! With power cuts ([`MemoryDisk::with_power_cuts`]) a file keeps, with its content, the durable part and the writes
+//! since the last sync. [`MemoryDisk::power_cut`] returns the disk after the power cut: each write since the last sync
+//! is present, absent, or torn between 512-byte sectors, and a name created since the last `sync_directory` is present
+//! or absent. A failed sync does the same to the writes before it: they look well until the power fails, and no later
+//! sync makes them durable. Linux does the same with failed write-back. A length is kept: it is in the file system's
+//! journal, which keeps it or stops the file system.
 
 mod content;
 
@@ -24,7 +24,7 @@ use content::{Change, FileContent, Random, SECTOR_BYTES};
 
 use super::{ALIGNMENT_BYTES, Disk, DiskFile, DiskLock, SharedWords, assert_aligned};
 
-/// What is called on a disk or a file of it.
+/// The kind of a call on a disk or a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "named after the methods of Disk and DiskFile")]
 pub enum DiskCall {
@@ -84,8 +84,8 @@ struct Shared {
     /// Files that are open, and how many may be; 0: any number.
     open_files: AtomicUsize,
     open_files_max: AtomicUsize,
-    /// Shared by every change of a file; a power cut has it alone, so that all files are found as of one moment.
-    moment: RwLock<()>,
+    /// Held shared by every change of a file, and exclusively by a power cut, so that all files are consistent in time.
+    changes: RwLock<()>,
 }
 
 #[derive(Default)]
@@ -117,7 +117,7 @@ struct PlannedFault {
 type Content = Arc<RwLock<FileContent>>;
 
 impl MemoryDisk {
-    /// A disk whose power can be cut; it keeps every file twice.
+    /// Creates a disk whose power can be cut; it keeps every file twice.
     pub fn with_power_cuts(seed: u64) -> Self {
         let plan = Mutex::new(Plan { random: Random::new(seed), ..Plan::default() });
         MemoryDisk { shared: Arc::new(Shared { plan, power_cuts: true, ..Shared::default() }) }
@@ -128,38 +128,38 @@ impl MemoryDisk {
         self.plan_fault(PlannedFault { call, countdown: n, fault, lasting: false });
     }
 
-    /// Makes the `n`-th call from now fail and all that follow it, of one kind or of any.
+    /// Makes the `n`-th call from now and all later ones fail, of one kind or of any.
     pub fn fail_from(&self, call: Option<DiskCall>, n: u64, fault: Fault) {
         self.plan_fault(PlannedFault { call, countdown: n, fault, lasting: true });
     }
 
-    /// Forgets the faults that did not strike yet, or strike again and again.
+    /// Removes the pending and the repeating faults.
     pub fn heal(&self) {
         lock(&self.shared.plan).faults.clear();
     }
 
-    /// How many of the planned faults have yet to strike for the first time.
+    /// The number of planned faults that have not struck yet.
     pub fn faults_to_come(&self) -> usize {
         lock(&self.shared.plan).faults.iter().filter(|planned| planned.countdown > 0).count()
     }
 
-    /// From now on no more files may be open at a time, as with `ulimit -n`; 0: any number.
+    /// Limits the number of open files, as `ulimit -n` does; 0: no limit.
     pub fn set_open_files_max(&self, files: usize) {
         self.shared.open_files_max.store(files, Ordering::Relaxed);
     }
 
-    /// How many files are open now.
+    /// The number of open files.
     pub fn open_files(&self) -> usize {
         self.shared.open_files.load(Ordering::Relaxed)
     }
 
-    /// Makes every read and every write take at least that long.
+    /// Makes every read and every write take at least this long.
     pub fn set_latency(&self, read: Duration, write: Duration) {
         let mut plan = lock(&self.shared.plan);
         (plan.read_latency, plan.write_latency) = (read, write);
     }
 
-    /// Calls made so far, failed ones included.
+    /// Calls so far, including failed ones.
     pub fn calls(&self) -> u64 {
         lock(&self.shared.plan).calls
     }
@@ -181,11 +181,11 @@ impl MemoryDisk {
         content.unreadable.insert(offset as usize);
     }
 
-    /// The disk as it is found after the power failed now. This one goes on unharmed, so one history can be cut at
-    /// many points. Panics without [`MemoryDisk::with_power_cuts`].
+    /// The disk as it is after a power cut now. This disk continues unharmed, so one history can be cut at many points.
+    /// Panics without [`MemoryDisk::with_power_cuts`].
     pub fn power_cut(&self) -> MemoryDisk {
         assert!(self.shared.power_cuts, "a disk made without power cuts");
-        let _moment = write(&self.shared.moment);
+        let _change = write(&self.shared.changes);
         let directory = lock(&self.shared.directory);
         let mut random = lock(&self.shared.plan).random.clone();
         let mut files = BTreeMap::new();
@@ -207,10 +207,10 @@ impl MemoryDisk {
         MemoryDisk { shared: Arc::new(Shared { directory, plan, power_cuts: true, ..Shared::default() }) }
     }
 
-    /// The disk as it is found after the process was killed now: all that it wrote is there, and no more of it is durable
-    /// than was. This one goes on unharmed, as with [`MemoryDisk::power_cut`].
+    /// The disk as it is after a kill of the process now: every write is there, and no more of it is durable than
+    /// before. This disk continues unharmed, as with [`MemoryDisk::power_cut`].
     pub fn kill(&self) -> MemoryDisk {
-        let _moment = write(&self.shared.moment);
+        let _change = write(&self.shared.changes);
         let directory = lock(&self.shared.directory);
         let copy = |(name, content): (&String, &Content)| {
             let content = read(content);
@@ -374,7 +374,7 @@ struct MemoryFile {
 
 impl MemoryFile {
     fn change(&self, change: Change) {
-        let _moment = read(&self.shared.moment);
+        let _change = read(&self.shared.changes);
         let mut content = write(&self.content);
         change.apply(&mut content.bytes);
         if let Change::Write { offset, bytes } = &change {
@@ -428,7 +428,7 @@ impl DiskFile for MemoryFile {
 
     fn sync(&self) -> io::Result<()> {
         let called = self.shared.call(DiskCall::Sync);
-        let _moment = read(&self.shared.moment);
+        let _change = read(&self.shared.changes);
         let mut content = write(&self.content);
         let FileContent { durable, unsynced, .. } = &mut *content;
         for change in mem::take(unsynced) {
@@ -454,7 +454,7 @@ impl DiskFile for MemoryFile {
         Ok(read(&self.content).bytes.len() as u64)
     }
 
-    /// Only one range of a file is ever mapped. What is stored there is never durable: nobody syncs such a file.
+    /// Only one range of a file is ever mapped. Stores there are never durable: the engine does not sync such a file.
     fn map(&self, offset: u64, words: usize) -> io::Result<SharedWords> {
         self.shared.call(DiskCall::Map)?;
         let offset = offset as usize;

@@ -1,17 +1,15 @@
-//! Files, as the engine sees them. All file access of the engine goes through [`Disk`], whose every call can
-//! fail.
+//! File access. All file access of the engine goes through [`Disk`], whose every call can fail.
 //!
-//! - [`FileDisk`]: a directory of real files, past the page cache where the file system can (O_DIRECT).
-//!   Pages are written many at a time where the kernel gives an io_uring (6.1 and later, unless `kernel.io_uring_disabled` or
-//!   a container's seccomp profile forbids it), else one by one.
-//!   [`RealFile`] is one of them, for who measures how it is best opened.
-//! - [`MemoryDisk`]: a simulated one, with faults, latency and power cuts from a seed.
+//! - [`FileDisk`]: a directory of real files, without the page cache where the file system allows it (O_DIRECT). Many
+//!   pages are written at a time if the kernel offers io_uring (6.1 and later, unless `kernel.io_uring_disabled` or a
+//!   container's seccomp profile forbids it), otherwise one by one. [`RealFile`] is one such file, for benchmarks of
+//!   how to open it best.
+//! - [`MemoryDisk`]: a simulated disk, with faults, latency and power cuts from a seed.
 //! - [`Tablespace`]: pages by number over several data files of a `Disk`, and whether they are in a clean state.
 //!
-//! Protocol: what is written is durable after the file's `sync`, and a created name after `sync_directory`;
-//! neither before. A failed `sync` is final: which of the writes since the last one are durable cannot be
-//! known any more, so [`Tablespace`] stops, and nothing is ever synced again in the hope of better luck.
-//! Nothing here takes a latch, and none may be held around a call.
+//! Protocol: a write is durable after the file's `sync`, and a created name after `sync_directory`, not before. A
+//! failed `sync` is final: it leaves unknown which writes since the last one are durable, so [`Tablespace`] stops, and
+//! the engine never retries a sync. This module takes no latch, and the caller holds none.
 
 mod aligned;
 mod block;
@@ -42,7 +40,7 @@ pub use words::SharedWords;
 use std::io;
 use std::os::fd::BorrowedFd;
 
-/// What offsets, lengths and buffer addresses are multiples of.
+/// The alignment of offsets, lengths and buffer addresses.
 pub const ALIGNMENT_BYTES: usize = 4096;
 
 /// A directory of files. Every call can fail.
@@ -70,24 +68,26 @@ pub trait Disk: Send + Sync + 'static {
     fn direct_io(&self) -> bool;
 }
 
-/// One file. Offsets, lengths and buffer addresses are multiples of [`ALIGNMENT_BYTES`], or the call panics; of one that
-/// was opened through the page cache, any (of a [`RealFile`], of what [`FileAccess`] says).
+/// One file. Offsets, lengths and buffer addresses are multiples of [`ALIGNMENT_BYTES`], or the call panics. A file
+/// that was opened through the page cache accepts any; a [`RealFile`] needs the alignment of its [`FileAccess`].
 pub trait DiskFile: Send + Sync {
     /// Fills `buf` from `offset`; a file that ends before is `UnexpectedEof`.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()>;
     /// Writes all of `buf` at `offset`. Durable only after [`DiskFile::sync`].
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()>;
-    /// Makes all earlier writes durable. An error is final: what was written is in doubt.
+    /// Makes all earlier writes durable. An error is final: the earlier writes are in doubt.
     fn sync(&self) -> io::Result<()>;
     /// Reserves space up to `bytes`, zero where nothing was written; the file is at least that long afterwards.
     fn allocate(&self, bytes: u64) -> io::Result<()>;
     /// The file's length, bytes.
     fn bytes(&self) -> io::Result<u64>;
-    /// `words` of 8 bytes from `offset` on, a multiple of [`ALIGNMENT_BYTES`], as memory: what is stored there is in the file
-    /// as if written at that moment, so it survives the end of the process, and a power cut only after [`DiskFile::sync`].
-    /// The file was opened through the page cache, and nobody cuts it off while the memory is used. `UnexpectedEof`: it ends
-    /// before. `Unsupported`: its file system has no shared mappings, or may need space for a store, or the file was opened for
-    /// reading.
+    /// Maps `words` of 8 bytes from `offset` on, a multiple of [`ALIGNMENT_BYTES`], as memory. A store there changes
+    /// the file at once, so it survives the end of the process, and a power cut only after [`DiskFile::sync`]. The file
+    /// was opened through the page cache, and must not be truncated while the memory is used.
+    ///
+    /// # Errors
+    /// `UnexpectedEof`: the file ends before. `Unsupported`: its file system has no shared mappings, or may need space
+    /// for a store, or the file was opened for reading.
     fn map(&self, offset: u64, words: usize) -> io::Result<SharedWords>;
     /// Takes the exclusive lock of the file, until this and all that the system is still doing with it have ended: writes that a
     /// process handed to the kernel may outlive it ([`DiskFile::descriptor`]). `WouldBlock`: another one has it. A file that was
@@ -102,7 +102,7 @@ pub trait DiskFile: Send + Sync {
     }
 }
 
-/// A lock that is held; dropping it lets go.
+/// A held lock; dropping it releases the lock.
 pub trait DiskLock: Send + Sync {}
 
 /// Both kinds of disk ask this of every transfer, so that tests in memory find what O_DIRECT would refuse.

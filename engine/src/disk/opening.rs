@@ -1,14 +1,15 @@
-//! Creating and opening a tablespace: whose files are these, are they all there, and do they fit together?
+//! Creating and opening a tablespace: checks that the files belong together, and that none is missing.
 //!
-//! Creation goes in an order that tells a half-made database from a damaged one: first data file 0, durably, with a
-//! state of *new*; then the other data files; then, by the caller, the first pages; *clean* comes last. Whatever
-//! is found before that is [`Error::HalfCreated`].
+//! The order of creation distinguishes an incomplete database from a damaged one: first data file 0, durably, with the
+//! state *new*; then the other data files; then, by the caller, the first pages; *clean* comes last. A database in an
+//! earlier state is [`Error::HalfCreated`].
 //!
 //! # Locks
-//! Whoever has the database open holds the lock of `flifo.lock`, and under it that of each data file. The first ends with
-//! the process; but page writes that it had handed to the kernel (`many.rs`) may still be under way then, and would go over what
-//! a recovery writes. Each of them keeps its file open, and so that file's lock. A process that only reads holds the same locks,
-//! shared with other readers; where the lock file is missing or may not be read, those of the data files alone.
+//! A process that has the database open holds the lock of `flifo.lock`, and the locks of all data files. The first ends
+//! with the process. But page writes that the kernel has accepted (`many.rs`) may still be in progress then, and would
+//! overwrite the pages that a recovery writes. Each of them keeps its file open, and so that file's lock. A process
+//! that only reads holds shared locks of the same files, or of the data files alone if the lock file is missing or
+//! unreadable.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -26,10 +27,10 @@ use super::{Disk, DiskFile, DiskLock, Tablespace};
 use crate::error::{Error, Result};
 
 const LOCK_NAME: &str = "flifo.lock";
-/// A dead process's last writes have so long to end; longer, and they hang.
+/// The maximum wait for the last writes of a dead process; after that they count as hanging.
 const LAST_WRITES_WAIT: Duration = if cfg!(test) { Duration::from_secs(1) } else { Duration::from_secs(10) };
-/// Who waits for them looks so often.
-const LAST_WRITES_LOOK: Duration = Duration::from_millis(5);
+/// The interval between two polls for these writes.
+const LAST_WRITES_POLL: Duration = Duration::from_millis(5);
 
 fn data_name(index: u32) -> String {
     format!("data{index}.flifo")
@@ -37,19 +38,19 @@ fn data_name(index: u32) -> String {
 
 fn data_index(name: &str) -> Option<u32> {
     let index = name.strip_prefix("data")?.strip_suffix(".flifo")?.parse().ok()?;
-    // "data007.flifo" is somebody else's.
+    // Another program's file may have a name like "data007.flifo".
     (data_name(index) == name).then_some(index)
 }
 
 impl Tablespace {
-    /// Whether `disk` has data files, of a whole database or not.
+    /// Whether `disk` has data files, of a complete database or not.
     pub fn exists(disk: &dyn Disk) -> Result<bool> {
         let names = disk.names().map_err(|source| Error::from_io("cannot list", disk.path(""), source))?;
         Ok(names.iter().any(|name| data_index(name).is_some()))
     }
 
-    /// Creates a tablespace of `files` data files on `disk`, which has nothing on it. It is *new* until the first
-    /// [`Tablespace::mark_clean`]. If it fails, it leaves nothing behind.
+    /// Creates a tablespace of `files` data files on the empty disk `disk`. It is *new* until the first
+    /// [`Tablespace::mark_clean`]. A failed creation leaves no files.
     pub fn create(disk: &dyn Disk, files: u32, page_size: usize) -> Result<Self> {
         check_vacant(disk)?;
         let lock = take_lock(disk)?;
@@ -64,17 +65,17 @@ impl Tablespace {
         create_files(disk, &first, lock).inspect_err(|_| Self::remove(disk))
     }
 
-    /// Removes the data files of a database that could not be created, as far as it goes.
+    /// Removes the data files of a database that could not be created, as far as possible.
     pub fn remove(disk: &dyn Disk) {
         let names = disk.names().unwrap_or_default();
         for name in names.iter().filter(|name| data_index(name).is_some()) {
-            // The error that brought us here is the one to report.
+            // The error that led to the removal is the one to report.
             let _ = disk.remove(name);
         }
         let _ = disk.sync_directory();
     }
 
-    /// Opens the tablespace on `disk`, if it is whole; [`Tablespace::was_clean`] says whether it needs recovery.
+    /// Opens the tablespace on `disk`, if it is complete; [`Tablespace::was_clean`] says whether it needs recovery.
     pub fn open(disk: &dyn Disk) -> Result<Self> {
         let directory = disk.path("");
         if !Self::exists(disk)? {
@@ -181,7 +182,7 @@ fn check_vacant(disk: &dyn Disk) -> Result<()> {
 fn take_lock(disk: &dyn Disk) -> Result<Box<dyn DiskLock>> {
     disk.lock(LOCK_NAME).map_err(|source| match source.kind() {
         io::ErrorKind::WouldBlock => Error::InUse { path: disk.path("") },
-        // All of it is, not the lock alone.
+        // The whole file system, not the lock alone.
         io::ErrorKind::ReadOnlyFilesystem => Error::from_io("cannot write to", disk.path(""), source),
         _ => Error::from_io("cannot lock", disk.path(LOCK_NAME), source),
     })
@@ -242,7 +243,7 @@ fn lock_file(disk: &dyn Disk, name: &str, file: &dyn DiskFile) -> Result<()> {
             Err(error) if error.kind() != io::ErrorKind::WouldBlock => {
                 return Err(Error::from_io("cannot lock", disk.path(name), error));
             }
-            Err(_) if begun.elapsed() < LAST_WRITES_WAIT => std::thread::sleep(LAST_WRITES_LOOK),
+            Err(_) if begun.elapsed() < LAST_WRITES_WAIT => std::thread::sleep(LAST_WRITES_POLL),
             Err(_) => return Err(Error::InUse { path: disk.path(name) }),
             Ok(()) => return Ok(()),
         }
@@ -255,7 +256,7 @@ struct FoundFile {
     header: Header,
 }
 
-/// Opens every data file there is and reads its header; also says what is wrong with the first bad one.
+/// Opens every existing data file and reads its header; also returns the first defect.
 fn find_files(disk: &dyn Disk) -> Result<(BTreeMap<u32, FoundFile>, Option<Error>)> {
     let names = disk.names().map_err(|source| Error::from_io("cannot list", disk.path(""), source))?;
     let indices: Vec<u32> = names.iter().filter_map(|name| data_index(name)).collect();
@@ -308,7 +309,7 @@ fn is_new(found: &BTreeMap<u32, FoundFile>) -> bool {
     })
 }
 
-/// Whose database this is: that of most of the files, so that a single foreign one is named even if it is file 0.
+/// The database that most of the files belong to, so that a single foreign file is reported even if it is file 0.
 fn reference(found: &BTreeMap<u32, FoundFile>) -> Header {
     let votes = |database: Uuid| found.values().filter(|file| file.header.database == database).count();
     // On a tie the last one counts, so from the back: file 0.

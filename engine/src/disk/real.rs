@@ -1,4 +1,4 @@
-//! One real file: how it is opened, and transfers that move all or fail.
+//! One real file: how it is opened, and transfers that complete or fail.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -14,21 +14,20 @@ use super::block::Block;
 use super::flock::{self, Sharing};
 use super::{ALIGNMENT_BYTES, DiskFile, SharedWords, assert_aligned};
 
-/// File systems that write elsewhere what is there already (btrfs, ZFS, bcachefs, nilfs2, UBIFS; `statfs(2)`), or may lie over one
-/// of these (overlayfs): when they are full, who stores in a mapped file of theirs dies of it.
+/// Copy-on-write file systems (btrfs, ZFS, bcachefs, nilfs2, UBIFS; `statfs(2)`), and overlayfs, which may be on top of
+/// one. When they are full, a store in a mapped file raises SIGBUS.
 const COPY_ON_WRITE: [u32; 6] = [0x9123_683e, 0x2fc1_2fc1, 0xca45_1a4e, 0x3434, 0x2405_1905, 0x794c_7630];
 
-/// How a [`RealFile`] is opened. The default is the engine's: read and written past the page cache, durable by
-/// [`DiskFile::sync`].
+/// How a [`RealFile`] is opened. The default is the engine's: without the page cache, durable by [`DiskFile::sync`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileAccess {
-    /// Not for writing.
+    /// Opens the file read-only.
     pub read_only: bool,
-    /// Past the page cache (O_DIRECT).
+    /// Bypasses the page cache (O_DIRECT).
     pub direct: bool,
-    /// Every write is durable when it returns (O_DSYNC).
+    /// Makes every write durable when it returns (O_DSYNC).
     pub write_through: bool,
-    /// What offsets, lengths and buffer addresses are multiples of, a power of two; 1 for any, if not `direct`.
+    /// The alignment of offsets, lengths and buffer addresses, a power of two; 1 for none, if not `direct`.
     pub alignment_bytes: usize,
 }
 
@@ -50,8 +49,9 @@ pub struct RealFile {
 
 impl Drop for RealFile {
     fn drop(&mut self) {
-        // Or, while a forked child holds the open file too, whoever opens the database again would wait for that child. Nothing is
-        // under way then: who hands writes to the kernel borrows the file until they have ended.
+        // Otherwise, while a forked child has the file open too, the next open of the database would wait for that
+        // child. No write is in progress: a thread that hands writes to the kernel borrows the file until they have
+        // ended.
         if *self.is_locked.get_mut() {
             flock::release(&self.file);
         }
@@ -59,7 +59,7 @@ impl Drop for RealFile {
 }
 
 impl RealFile {
-    /// Opens what is there. EINVAL: its file system has no direct access.
+    /// Opens an existing file. EINVAL: its file system has no direct access.
     pub fn open(path: &Path, access: FileAccess) -> io::Result<Self> {
         let mut flags = OFlags::empty();
         flags.set(OFlags::DIRECT, access.direct);
@@ -74,14 +74,14 @@ impl RealFile {
         Ok(RealFile { file, alignment_bytes, read_only, is_locked: AtomicBool::new(false) })
     }
 
-    /// Makes all earlier writes durable, and what the file system knows of the file besides what
-    /// [`DiskFile::sync`] does: its times (fsync, where `sync` is fdatasync).
+    /// Makes all earlier writes durable, including the file's times, which [`DiskFile::sync`] omits (fsync, where
+    /// `sync` is fdatasync).
     pub fn sync_all(&self) -> io::Result<()> {
         self.file.sync_all()
     }
 
-    /// Gives a part of the file room of its own, where it shares some with a copy (XFS, `cp --reflink`): else the first store in
-    /// a mapped block of it needs new room, as where all is copied on a write.
+    /// Gives a part of the file its own blocks, where it shares some with a copy (XFS, `cp --reflink`). Otherwise the
+    /// first store in a mapped block needs new space, as on a copy-on-write file system.
     fn unshare(&self, offset: u64, bytes: u64) -> io::Result<()> {
         match retry_on_intr(|| {
             rustix::fs::fallocate(&self.file, FallocateFlags::UNSHARE_RANGE, offset, bytes)
@@ -94,8 +94,8 @@ impl RealFile {
         }
     }
 
-    /// How much of a transfer counts when the system moved only `moved` bytes of it: whole blocks, since with
-    /// O_DIRECT the rest must begin at one.
+    /// The part of a transfer that counts when the system moved only `moved` bytes: whole blocks, since with O_DIRECT
+    /// the rest must begin at a block.
     fn whole_blocks(&self, moved: usize, wanted: usize) -> usize {
         if moved == wanted { moved } else { moved & !(self.alignment_bytes - 1) }
     }
@@ -242,7 +242,7 @@ mod tests {
         assert!(read[..8184].iter().all(|&byte| byte == 1) && read[8184..] == [7; 8]);
     }
 
-    /// A system whose pages are larger refuses a mapping that begins where ours do, as this one does one within a page.
+    /// A system whose pages are larger refuses a mapping that begins at such an offset, as this system does within a page.
     #[test]
     fn what_is_mapped_need_not_begin_with_a_page() {
         use std::sync::atomic::Ordering;

@@ -1,7 +1,7 @@
-//! The state blocks: whether the pages on disk fit together, or what of the redo log it takes to make them.
+//! The state blocks: whether the pages on disk are consistent, or which part of the redo log makes them so.
 //!
-//! Two blocks in the header area of data file 0 say the same, each with a sequence number and a checksum. The
-//! valid one with the higher number counts. A change of state writes one block, syncs, then writes the other one, and
+//! Two blocks in the header area of data file 0 have the same content, each with a sequence number and a checksum. The
+//! valid block with the higher number counts. A change of state writes one block, syncs, then writes the other one, and
 //! syncs again:
 //!
 //! ```text
@@ -14,15 +14,15 @@
 //! step 2       clean 11     CLEAN 12     clean
 //! ```
 //!
-//! Both blocks are written each time, since a single new block that rots later would uncover its predecessor,
-//! which says the opposite: an open database would pass for a clean one, or the redo log be read from a place
-//! that it has long overwritten.
+//! Both blocks are written each time. If only one were, and it were damaged later, the other block would count, which
+//! says the opposite: an open database would pass for a clean one, or the redo log be read from a position that was
+//! overwritten long ago.
 //!
-//! # Which one first
-//! Never the one that is known to be durable. A write that failed may have left its block torn, so the next attempt writes that
-//! block again. Of two that an opening finds, the older one was synced before the newer one was begun, and the newer one
-//! may be in memory only, if the process was killed or its sync failed: so the newer one is written first. What the older one
-//! says is still true then, since nothing relies on a state before both blocks have it.
+//! # Which block first
+//! Never the block that is known to be durable. A failed write may have torn its block, so the next attempt writes that
+//! block again. Of two blocks that an open finds, the older one was synced before the newer one was begun. The newer
+//! one may be in the page cache only, if the process was killed or its sync failed, so the newer one is written first.
+//! The older one's content is still true then, since nothing relies on a state before both blocks have it.
 
 use std::io;
 
@@ -39,7 +39,7 @@ const MAGIC: [u8; 8] = *b"flifoST\x1a";
 /// Whether the pages fit together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Condition {
-    /// Being created; there is nothing in it yet.
+    /// Under creation, and empty.
     New = 1,
     /// Open for writing, or left so: the redo log is needed.
     Open = 2,
@@ -57,7 +57,7 @@ pub(super) struct State {
     pub(super) catalog_root: u64,
     /// Where recovery begins to read the redo log.
     pub(super) checkpoint: Checkpoint,
-    /// Number of the last opening that wrote: what it adds to the redo log bears it.
+    /// Number of the last opening that wrote; its frames in the redo log carry it.
     pub(super) epoch: u32,
     /// The redo log was durable up to here when this was written.
     pub(super) durable_log: u64,
@@ -75,7 +75,7 @@ pub(crate) struct Checkpoint {
     pub(crate) epoch: u32,
 }
 
-/// The state blocks of an open database. Whoever changes the state has it to himself (`&mut`).
+/// The state blocks of an open database. A change of state has exclusive access (`&mut`).
 #[derive(Debug)]
 pub(super) struct StateBlocks {
     database: Uuid,
@@ -85,21 +85,21 @@ pub(super) struct StateBlocks {
     good: usize,
     /// What both say, or said when it was read.
     condition: Condition,
-    /// A change of state failed half-way: what is found next is that one or `condition`.
+    /// A change of state was interrupted: the next open finds that state or `condition`.
     differ: bool,
 }
 
 /// A change of state that failed.
 #[derive(Debug)]
 pub(super) enum StateError {
-    /// The write failed; it can be tried again.
+    /// The write failed; it can be retried.
     Write(io::Error),
     /// The sync failed, which is final.
     Sync(io::Error),
 }
 
 impl State {
-    /// No value is so large that what is computed with it overflows. Such a block was never written by this program.
+    /// No value is so large that computing with it overflows. This program never writes such a block.
     fn is_possible(&self) -> bool {
         const PAGES_MAX: u64 = 1 << 40;
         const LSN_MAX: u64 = 1 << 62;
@@ -149,7 +149,7 @@ impl StateBlocks {
         }
     }
 
-    /// What they say, or said before a change of state that failed.
+    /// The state that they have, or had before a change of state that failed.
     pub(super) fn condition(&self) -> Condition {
         self.condition
     }
@@ -197,7 +197,7 @@ fn decode(block: &Block, database: Uuid) -> Option<(u64, State)> {
         3 => Condition::Clean,
         _ => return None,
     };
-    let ours = block.field(0) == MAGIC && block.is_sealed() && block.field(40) == *database.as_bytes();
+    let is_own = block.field(0) == MAGIC && block.is_sealed() && block.field(40) == *database.as_bytes();
     let state = State {
         condition,
         pages: block.u64(24),
@@ -206,7 +206,7 @@ fn decode(block: &Block, database: Uuid) -> Option<(u64, State)> {
         epoch: block.u32(68),
         durable_log: block.u64(72),
     };
-    (ours && state.is_possible()).then(|| (block.u64(8), state))
+    (is_own && state.is_possible()).then(|| (block.u64(8), state))
 }
 
 #[cfg(test)]

@@ -1,30 +1,30 @@
 //! Pages by number, striped over several data files, and whether they are in a clean state.
 //!
-//! Page `p` lies in file `(p / 64) % N`; see `docs/format.md`. One hot file would serialise its writes, so a
-//! database has several (four by default).
+//! Page `p` is in file `(p / 64) % N`; see `docs/format.md`. A single file would serialise its writes, so a database
+//! has several (four by default).
 //!
 //! # Clean and open
-//! The pages on disk fit together only when all of them were written and synced. So before the first page, or the
-//! first byte of redo, is written by an opening, the state blocks say *open*, durably; [`Tablespace::mark_clean`] syncs
-//! the pages and then says *clean*. What was left *open* needs the redo log, from the checkpoint on
-//! ([`Tablespace::mark_checkpoint`]). Reading changes nothing.
+//! The pages on disk are consistent only when all of them were written and synced. So before it writes the first page,
+//! or the first byte of redo, an open sets the state blocks to *open*, durably; [`Tablespace::mark_clean`] syncs the
+//! pages and then sets them to *clean*. An *open* database needs the redo log, from the checkpoint on
+//! ([`Tablespace::mark_checkpoint`]). Reads change nothing.
 //!
 //! | the blocks say | `is_open` | `ended` | a write |
 //! |---|---|---|---|
-//! | *new* | yes | no | goes on; a checkpoint leaves it *new* |
+//! | *new* | yes | no | continues; a checkpoint leaves it *new* |
 //! | *clean*, or *open* by an earlier opening | no | no | says *open* first |
-//! | *open* by this one | yes | no | goes on |
+//! | *open* by this one | yes | no | continues |
 //! | *clean*, for the last time | no | yes | is refused |
 //!
 //! # Lock order
 //! `files` (shared) before `writing` before `state`; `growing` after `files`. A page write holds `writing` shared
-//! during the write, so that `mark_clean` has no write beside it. [`Tablespace::close`] takes `files` for itself:
-//! it waits until no transfer is in progress. None is held by a caller, and callers hold no latch.
+//! during the write, so that no write is concurrent with `mark_clean`. [`Tablespace::close`] takes `files` exclusively:
+//! it waits until no transfer is in progress. A caller holds none of these locks, and no latch.
 //!
 //! # Failure
-//! A failed read or write is the caller's to try again. A failed sync leaves in doubt what is on disk, and
-//! stops the tablespace for good: every later call is [`Error::Stopped`], and the state stays *open*. So is a call that
-//! waited for `state` meanwhile: the failed sync has taken the marks of the files that it was to sync.
+//! The caller may retry a failed read or write. A failed sync leaves the state on disk unknown, and stops the
+//! tablespace for good: every later call is [`Error::Stopped`], and the state stays *open*. A call that waited for
+//! `state` during the sync is stopped as well: the failed sync has taken the marks of the files that it was to sync.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -55,7 +55,7 @@ pub struct Tablespace {
     pub(super) was_clean: bool,
     /// This opening has made the state blocks say *open*, or *new*: pages may be written. Changed under `state`.
     pub(super) is_open: AtomicBool,
-    /// It is clean for good: nothing is written any more. Changed under `state`, while it is not open.
+    /// It is clean for the last time: writes are refused. Changed under `state`, while it is not open.
     pub(super) ended: AtomicBool,
     /// Goes into the state blocks with the next state.
     pub(super) checkpoint: Mutex<Checkpoint>,
@@ -75,7 +75,7 @@ pub struct Tablespace {
     pub(super) stopped: OnceLock<String>,
 }
 
-/// What is let go of at the close.
+/// The files, released at the close.
 pub(super) struct Files {
     pub(super) data: Vec<DataFile>,
     pub(super) _lock: Box<dyn DiskLock>,
@@ -83,8 +83,9 @@ pub(super) struct Files {
 
 pub(super) struct DataFile {
     pub(super) file: Box<dyn DiskFile>,
-    /// Written or grown since the last sync began. Cleared under `state`, by a sync that then makes it durable or stops the
-    /// tablespace: who finds it false, with `state` locked, may rely on that only if nothing has stopped.
+    /// Written or grown since the last sync began. Cleared under `state`, by a sync that then makes it durable or stops
+    /// the tablespace: a thread that finds it false, with `state` locked, may rely on that only if the tablespace has
+    /// not stopped.
     unsynced: AtomicBool,
 }
 
@@ -99,7 +100,7 @@ impl Tablespace {
     /// Consecutive pages that lie in one file.
     pub const STRIPE_PAGES: u64 = 64;
 
-    /// The most rows of stripes that one growth adds beyond what was asked for.
+    /// Maximum rows of stripes that one growth adds beyond the request.
     const GROWTH_ROWS_MAX: u64 = 16;
 
     /// Bytes per page.
@@ -112,22 +113,22 @@ impl Tablespace {
         self.paths.len() as u32
     }
 
-    /// Pages there is room for: `0..pages` can be read and written.
+    /// The number of pages with space: `0..pages` can be read and written.
     pub fn pages(&self) -> u64 {
         self.pages.load(Ordering::Acquire)
     }
 
-    /// The page where the catalog begins, 0 until it is set.
+    /// The root page of the catalog, 0 until it is set.
     pub fn catalog_root(&self) -> u64 {
         self.catalog_root.load(Ordering::Acquire)
     }
 
-    /// Says where the catalog begins; durable with the next clean state.
+    /// Sets the root page of the catalog; durable with the next clean state.
     pub fn set_catalog_root(&self, page: u64) {
         self.catalog_root.store(page, Ordering::Release);
     }
 
-    /// Reads page `page` into `buf` (one page, aligned to 4096). Does not check it.
+    /// Reads page `page` into `buf` (one page, aligned to 4096). Does not verify it.
     pub fn read(&self, page: u64, buf: &mut [u8]) -> Result<()> {
         assert_eq!(buf.len(), self.page_size);
         self.with_files(|files| {
@@ -178,7 +179,7 @@ impl Tablespace {
         })
     }
 
-    /// Makes room for pages `0..pages`, and some more so that it is not asked for every page.
+    /// Grows the files to pages `0..pages`, and somewhat further, so that not every page needs a call.
     pub fn grow(&self, pages: u64) -> Result<()> {
         self.with_files(|files| {
             let _growing = lock(&self.growing);
@@ -218,8 +219,8 @@ impl Tablespace {
         self.epoch.load(Ordering::Acquire)
     }
 
-    /// The redo log was written by opening number `found`, too, of which data files that were put back from an older copy know
-    /// nothing. To be called before anything is written; false if there is no greater number.
+    /// Continues after opening number `found`, which also wrote the redo log, and which data files restored from an
+    /// older copy do not know. Called before any write; false if there is no higher number.
     pub(crate) fn follow_epoch(&self, found: u32) -> bool {
         assert!(!self.is_open.load(Ordering::Acquire), "it has written with another epoch");
         let next = found.saturating_add(1);
@@ -247,15 +248,15 @@ impl Tablespace {
         self.durable_log.fetch_max(lsn, Ordering::AcqRel);
     }
 
-    /// Syncs the pages, and says, durably, where recovery begins to read the redo log. The caller has written all
-    /// pages whose changes lie before.
+    /// Syncs the pages, and durably sets where recovery begins to read the redo log. The caller has written all pages
+    /// with changes before that.
     pub(crate) fn mark_checkpoint(&self, checkpoint: Checkpoint) -> Result<()> {
         self.with_files(|files| {
             let mut blocks = self.lock_state()?;
             self.check_not_ended()?;
             self.sync_data(files)?;
             self.set_checkpoint(checkpoint);
-            // What is being created is new until it is clean, however often.
+            // A database under creation stays *new* until it is clean, however many checkpoints it makes.
             let condition = match blocks.condition() {
                 Condition::New => Condition::New,
                 Condition::Open | Condition::Clean => Condition::Open,
@@ -284,12 +285,13 @@ impl Tablespace {
         self.synced.load(Ordering::Acquire) >= sync
     }
 
-    /// Says, durably, that the pages on disk fit together. The caller has written all that were changed.
+    /// Durably marks the pages on disk as consistent. The caller has written all changed pages.
     pub fn mark_clean(&self) -> Result<()> {
         self.make_clean(false)
     }
 
-    /// The same, for the last time: whoever wants to write anything afterwards gets [`Error::Closed`], so that it stays clean.
+    /// As `mark_clean`, for the last time: every later write returns [`Error::Closed`], so that the database stays
+    /// clean.
     pub(crate) fn end_writing(&self) -> Result<()> {
         self.make_clean(true)
     }
@@ -319,12 +321,12 @@ impl Tablespace {
         })
     }
 
-    /// Whether the pages on disk fitted together when it was opened.
+    /// Whether the pages on disk were consistent at the open.
     pub fn was_clean(&self) -> bool {
         self.was_clean
     }
 
-    /// Lets go of the files and of the directory's lock, in whatever state. Later calls are [`Error::Closed`].
+    /// Closes the files and releases the directory's lock, in any state. Later calls return [`Error::Closed`].
     pub fn close(&self) {
         *write(&self.files) = None;
     }
@@ -342,7 +344,8 @@ impl Tablespace {
         }
     }
 
-    /// For a sync, or a new state. Asks again: who waited for one that failed must do neither.
+    /// Locks the state for a sync or a change. Checks again for a stop: a thread that waited for a failed sync must do
+    /// neither.
     fn lock_state(&self) -> Result<MutexGuard<'_, StateBlocks>> {
         let blocks = lock(&self.state);
         self.check_not_stopped().map(|()| blocks)
@@ -395,8 +398,8 @@ impl Tablespace {
         Ok(())
     }
 
-    /// After a failed sync nobody knows which writes are durable, and a second sync would lie about it. The caller has
-    /// `state` locked.
+    /// After a failed sync it is unknown which writes are durable, and a second sync would report a false success. The
+    /// caller has `state` locked.
     fn stop(&self, path: &str, source: io::Error) -> Error {
         let _ = self.stopped.set(format!("cannot sync {path}: {source}"));
         Error::from_io("cannot sync", path, source)
@@ -422,17 +425,17 @@ impl Tablespace {
         }
     }
 
-    /// Pages of one stripe in every file: the data files grow in such rows.
+    /// Pages of one stripe in every file: the unit in which the data files grow.
     pub(super) fn row_pages(&self) -> u64 {
         Self::STRIPE_PAGES * self.paths.len() as u64
     }
 
-    /// Length of each data file when there is room for `pages` pages.
+    /// Length of each data file with space for `pages` pages.
     pub(super) fn file_bytes(&self, pages: u64) -> u64 {
         HEADER_AREA_BYTES + pages.div_ceil(self.row_pages()) * Self::STRIPE_PAGES * self.page_size as u64
     }
 
-    /// The data file in which a page lies, and where it begins there; `None` if there is no such page.
+    /// The data file of a page, and its offset there; `None` if there is no such page.
     pub(crate) fn place_of(&self, page: u64) -> Option<(String, u64)> {
         self.place(page).ok().map(|(index, offset)| (self.paths[index].clone(), offset))
     }

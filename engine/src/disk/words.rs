@@ -1,4 +1,4 @@
-//! Memory that is a part of a file.
+//! Memory mapped from a file.
 
 use std::io;
 use std::ops::Deref;
@@ -12,7 +12,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 /// A multiple of the pages of every system: a mapping begins at a multiple of its system's (4 to 64 KiB).
 const PAGES_BYTES: u64 = 64 << 10;
 
-/// Words that are a part of a file ([`DiskFile::map`](super::DiskFile::map)): what is stored in them is in the file.
+/// Words mapped from a file ([`DiskFile::map`](super::DiskFile::map)): a store changes the file.
 pub struct SharedWords {
     start: NonNull<AtomicU64>,
     words: usize,
@@ -43,8 +43,8 @@ impl SharedWords {
         SharedWords { start, words: words.len(), owner: Owner::Memory { _words: words } }
     }
 
-    /// `words` of `file` from `offset` on, a multiple of a word; there is one at least. The file is that long, and stays so: who
-    /// touches what is cut off dies of it (SIGBUS).
+    /// Maps `words` words of `file` from `offset` on, a multiple of a word; at least one. The file has that length, and
+    /// keeps it: an access beyond the end of a truncated file raises SIGBUS.
     pub(super) fn of_file(file: impl AsFd, offset: u64, words: usize) -> io::Result<Self> {
         assert!(offset.is_multiple_of(size_of::<AtomicU64>() as u64), "words at {offset}");
         let before = (offset % PAGES_BYTES) as usize;
@@ -64,7 +64,8 @@ impl Deref for SharedWords {
 
     #[inline]
     fn deref(&self) -> &[AtomicU64] {
-        // SAFETY: so many words begin there, aligned, initialised, and for as long as this lives; any bytes are a word.
+        // SAFETY: this many aligned, initialised words begin there, and live as long as `self`; any bytes are a valid
+        // word.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.words) }
     }
 }
@@ -72,7 +73,7 @@ impl Deref for SharedWords {
 impl Drop for SharedWords {
     fn drop(&mut self) {
         if let Owner::Mapping { begin, bytes } = self.owner {
-            // SAFETY: mapped with these bounds, and nobody borrows from it any more.
+            // SAFETY: mapped with these bounds, and no borrow is left.
             let _ = unsafe { munmap(begin.as_ptr().cast(), bytes) };
         }
     }

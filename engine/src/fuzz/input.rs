@@ -1,17 +1,17 @@
-//! What the targets take their inputs apart with; it knows none of them.
+//! Splits a fuzz input into values, for all targets.
 
 /// Takes pieces off an input's front.
 pub(crate) struct Input<'d>(pub(crate) &'d [u8]);
 
 impl<'d> Input<'d> {
-    /// The next bytes, as many as there are of so many.
+    /// The next `bytes` bytes, or fewer at the end.
     pub(crate) fn take(&mut self, bytes: usize) -> &'d [u8] {
         let (taken, rest) = self.0.split_at(bytes.min(self.0.len()));
         self.0 = rest;
         taken
     }
 
-    /// The next byte; 0 where there is none.
+    /// The next byte; 0 at the end.
     pub(crate) fn byte(&mut self) -> u8 {
         self.take(1).first().copied().unwrap_or(0)
     }

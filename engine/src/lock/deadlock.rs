@@ -11,8 +11,8 @@
 //! The edges of a cycle stay once they exist: a waiting owner releases nothing. The order of a queue never changes, and a
 //! granted request does not wait. So the last edge of a cycle comes with a request that begins to wait, and starts or ends at
 //! that request: a search from there, after it is queued, sees the whole cycle. No owner waits for an owner without a lock
-//! that joins a queue at its end, so that one need not search. (If another owner makes an implicit lock of it explicit at that
-//! moment, the other one will wait, and search.)
+//! that joins a queue at its end, so such a newcomer need not search. (If another owner makes an implicit lock of it
+//! explicit at that time, the other owner will wait, and search.)
 //!
 //! The waiters in the queue wait for a writer that passed a holder (`object`), but the edge is not visible until the writer's
 //! lock is made explicit. All edges that appear then lead to the writer, so the search begins there. A passed owner reads the
@@ -43,7 +43,7 @@ use super::sync::{MutexGuard, lock};
 use super::{LockTable, TxnId, Wait};
 use crate::background::{Task, Wake};
 
-/// How often a search begins anew, since what it found was gone or was one circle of several.
+/// How many times a search restarts, because its result was gone or was one cycle of several.
 const ROUNDS_MAX: usize = 16;
 /// How often the detector looks for searches that were left to it.
 const ROUND: Duration = Duration::from_millis(100);
@@ -55,14 +55,14 @@ pub(super) struct Waits {
     pub(super) at: WaitRef,
 }
 
-/// One in a circle, with what it takes to choose.
+/// A member of a cycle, with the data for the choice of a victim.
 struct Member {
     waits: Waits,
     weight: u64,
 }
 
 pub(super) enum Found {
-    /// Nobody in reach waits for the one the search began with, or it waits no longer.
+    /// No owner in reach waits for the first one, or the first one no longer waits.
     Nothing,
     /// Each waits for the next, and the last for the first.
     Circle(Vec<Waits>),
@@ -122,7 +122,7 @@ impl LockTable {
         Found::Nothing
     }
 
-    /// If the circle is still there, takes the one that loses the least out of its queue.
+    /// If the cycle still exists, removes the owner that loses the least from its queue.
     pub(super) fn end_circle(&self, circle: &[Waits]) {
         let mut numbers: Vec<usize> =
             circle.iter().map(|waits| self.shard_number(waits.at.lock.hash)).collect();
@@ -154,7 +154,7 @@ impl LockTable {
     }
 }
 
-/// From the first to the one at `last`.
+/// The path from the first one to the one at `last`.
 fn way_to(reached: &[(Waits, usize)], last: usize) -> Vec<Waits> {
     let mut way = vec![reached[last].0];
     let mut at = last;
@@ -167,8 +167,8 @@ fn way_to(reached: &[(Waits, usize)], last: usize) -> Vec<Waits> {
 }
 
 impl LockObject {
-    /// Tells `reached` the holders whom the request at `from` waits for, directly or through those ahead of it,
-    /// until it breaks. True, at once, if `goal` is one of those, as a holder or in the queue.
+    /// Calls `reached` for the holders that the request at `from` waits for, directly or through the requests ahead of
+    /// it, until it breaks. Returns true, at once, if `goal` is one of these, as a holder or in the queue.
     fn leads_to(
         &self,
         from: WaitRef,
@@ -180,7 +180,7 @@ impl LockObject {
         let Some(asked) = self.asked_before(queue, index, goal) else { return true };
         for holder in self.holders.iter() {
             if holder.owner == goal.owner {
-                // That the goal waits for itself says nothing; that those ahead of it wait for it says all.
+                // The goal may wait for itself; only requests ahead of it that wait for it make a cycle.
                 let by = if owner == goal.owner { asked.by_others } else { asked.by_all };
                 if by.wait_for(holder.parts) {
                     return true;
@@ -200,12 +200,12 @@ impl LockObject {
         Some((queue, queue.position(wait.wait_id)?))
     }
 
-    /// What the request at `index` and those ahead that it waits for ask for; `None` if `goal` is one of those ahead.
+    /// What the request at `index`, and those ahead that it waits for, request; `None` if `goal` is among those ahead.
     fn asked_before(&self, queue: &Queue, index: usize, goal: Waits) -> Option<AskedBefore> {
         let own = queue.get(index)?;
         let mut asked = AskedBefore { by_all: own.parts, by_others: Parts::NONE };
         let all = queue.union();
-        // The goal is found only by looking at everyone, and what others want of it only if it holds something.
+        // The goal is found only by a search of all, and what others request matters only if it holds something.
         let every_one = match own.owner == goal.owner {
             true => !self.holders.of(goal.owner).is_none(),
             false => goal.at.lock.hash == self.hash && goal.at.lock.id == self.id,
@@ -226,7 +226,7 @@ impl LockObject {
         Some(asked)
     }
 
-    /// How the request at `from` comes to wait for `to`: itself, and those ahead of it through whom it does; `None`
+    /// The path by which the request at `from` waits for `to`: itself, and the requests ahead of it in between; `None`
     /// if it does not.
     fn way(&self, from: WaitRef, to: Waits) -> Option<Vec<Member>> {
         let (queue, index) = self.find(from)?;
@@ -234,7 +234,7 @@ impl LockObject {
         let waits_for_holder = |index: usize| {
             queue.get(index).is_some_and(|waiting| waiting.owner != to.owner && waiting.parts.wait_for(held))
         };
-        // Each that was found, and who waits for it.
+        // Each request that was found, and the one that waits for it.
         let mut found = vec![(index, index)];
         let mut last = waits_for_holder(index).then_some(index);
         let mut ahead = queue.ahead_of(index);
@@ -273,18 +273,18 @@ impl Task for Detector {
     }
 }
 
-/// Does the searches that were too long for those who began them. One per [`LockTable`] is enough.
+/// Runs the searches that were too long for the threads that began them. One per [`LockTable`] is enough.
 pub struct Detector {
     table: Arc<LockTable>,
 }
 
 impl Detector {
-    /// For the deadlocks of `table`.
+    /// Creates a detector for `table`.
     pub fn new(table: &Arc<LockTable>) -> Self {
         Detector { table: Arc::clone(table) }
     }
 
-    /// Does all searches that were left to it until now, each to its end.
+    /// Runs all searches deferred so far, each to its end.
     pub fn step(&mut self, now: Instant) -> Wake {
         let deferred = std::mem::take(&mut *lock(&self.table.deferred));
         for (owner, at) in deferred {

@@ -23,7 +23,7 @@
 //! | 2 | an owner slot's mutex | a leaf |
 //! | - | the list of deferred searches | a leaf, taken alone |
 //!
-//! They are held for as long as it takes to look at one queue, and no thread waits for anything else while it holds one. So
+//! They are held for as long as it takes to read one queue, and no thread waits for anything else while it holds one. So
 //! every function except `lock` may be called with page latches held, and so may `lock` with a timeout of zero.
 
 mod deadlock;
@@ -51,7 +51,7 @@ pub use stats::LockStats;
 use flifo_base::CacheAligned;
 
 use crate::metrics::WaitReason;
-use crate::wait::{Waiter, look_out};
+use crate::wait::{Waiter, poll};
 use deadlock::Waits;
 use node::{Verdict, WaitNode, Wakes};
 use owners::{Owners, WaitRef};
@@ -62,13 +62,13 @@ use sync::{Mutex, MutexGuard, lock};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TxnId(pub u64);
 
-/// What is locked: a row of a tree, or the end of the tree.
+/// The object of a lock: a row of a tree, or the end of the tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LockKey<'a> {
     /// The tree's number.
     pub tree: u64,
-    /// The row's key; `None` is the supremum, which stands behind the last row. It has a gap and no record: a
-    /// next-key lock of it is its gap alone.
+    /// The row's key; `None` is the supremum, after the last row. It has a gap and no record: a next-key lock of it is
+    /// its gap alone.
     pub key: Option<&'a [u8]>,
 }
 
@@ -95,8 +95,8 @@ pub struct Request<'a> {
     pub class: Class,
     /// Maximum time of the wait: `None` without limit, zero no wait.
     pub timeout: Option<Duration>,
-    /// What its owner would lose as a deadlock's victim beside its locks, such as rows written. The victim is the owner with
-    /// the least sum of both.
+    /// The owner's loss as a deadlock's victim in addition to its locks, such as rows written. The victim is the owner
+    /// with the least sum of both.
     pub weight: u64,
     /// The request waited once and is made again because a writer passed it: it goes before newcomers and is not passed again.
     pub insists: bool,
@@ -180,7 +180,7 @@ impl Default for LockConfig {
 }
 
 /// Number of times that [`LockTable::queue`] polls before it queues: some microseconds.
-const GRANT_LOOKS: u32 = if cfg!(shuttle) { 1 } else { 16 };
+const GRANT_POLLS: u32 = if cfg!(shuttle) { 1 } else { 16 };
 
 /// Time for which the first waiter of a lock counts for admission's bound on lock waiters. Long compared with a hand-off to
 /// a thread that must wake up, which the bound keeps rare. Short compared with a holder that waits for its user.
@@ -314,7 +314,7 @@ impl LockTable {
                 Verdict::TimedOut => return Err(LockError::Timeout),
             }
             // The thread that holds the lock now is running, and is soon done.
-            wait.node.look_out();
+            wait.node.poll();
         }
     }
 
@@ -334,19 +334,20 @@ impl LockTable {
         self.shard(asked.hash).would_grant(&asked, &self.patience(request, &Instant::now))
     }
 
-    /// The same, looked for a moment: who is in the way runs, more often than not, and is about to release its locks.
+    /// As [`LockTable::would_grant`], with a short poll: a conflicting thread often runs, and is about to release its
+    /// locks.
     fn would_grant_soon(&self, request: &Request<'_>) -> bool {
-        look_out(GRANT_LOOKS, || self.would_grant(request))
+        poll(GRANT_POLLS, || self.would_grant(request))
     }
 
-    /// Writes down an implicit lock: gives `owner`, whose id is in the row, an exclusive lock of the record, so that there
-    /// is something to wait for. The caller holds the row's latch: an id that was there a moment ago is no lock, its owner may
-    /// have undone what it wrote, and another have locked the row since. Whether `owner` holds it now; if not, it has ended.
-    /// Whom it had passed gives way, and so does whoever has the record since (`object`).
+    /// Makes an implicit lock explicit: gives `owner`, whose id is in the row, an exclusive lock of the record, so that
+    /// others can wait for it. The caller holds the row's latch: an id read before is no lock, since its owner may have
+    /// undone its write, and another may have locked the row since. Returns whether `owner` holds the lock; if not, it
+    /// has ended. Owners that it had passed, or that got the record since, give way (`object`).
     ///
-    /// `is_active` says whether the owner still is active. It is called under mutexes of this room, so it reads an
-    /// atomic and no more. An owner that ends becomes inactive for it first, and calls [`LockTable::release_all`]
-    /// then: no lock is made that nobody releases.
+    /// `is_active` returns whether the owner is still active. It is called under mutexes of this module, so it only
+    /// reads an atomic. An owner that ends first becomes inactive, and then calls [`LockTable::release_all`], so every
+    /// explicit lock is released.
     pub fn make_explicit(&self, owner: TxnId, key: LockKey<'_>, is_active: impl FnOnce() -> bool) -> bool {
         let explicit = self.write_down(owner, key, is_active);
         if explicit == Explicit::HeldInstead
@@ -363,8 +364,8 @@ impl LockTable {
         self.shard(asked.hash).make_explicit(&asked, &self.owners, is_active)
     }
 
-    /// Releases all that `owner` holds of one key; whether it held anything. For rows that were locked, looked at, and
-    /// found to be of no interest; of the owner's locks, the last ones are found the fastest.
+    /// Releases all that `owner` holds of one key; returns whether it held anything. For rows that were locked, read,
+    /// and found not to match; an owner's latest locks are found the fastest.
     pub fn release(&self, owner: TxnId, key: LockKey<'_>) -> bool {
         let asked = self.asked(&Request::new(owner, key, LockMode::Exclusive));
         let mut wakes = Wakes::default();
@@ -373,8 +374,8 @@ impl LockTable {
         released
     }
 
-    /// Releases all locks of `owner`, whose transaction ends; how many there were. It looks at nothing but them, and
-    /// takes no mutex if there are none.
+    /// Releases all locks of `owner`, whose transaction ends; returns their number. Reads nothing else, and takes no
+    /// mutex if there are none.
     pub fn release_all(&self, owner: TxnId) -> usize {
         let locks = self.owners.take(owner);
         for &at in &locks {
@@ -385,18 +386,18 @@ impl LockTable {
         locks.len()
     }
 
-    /// Ends the wait of `owner` with [`LockError::Cancelled`], if it waits; whether it did. See [`Request::killed`].
+    /// Ends the wait of `owner` with [`LockError::Cancelled`]; returns whether it waited. See [`Request::killed`].
     pub fn cancel(&self, owner: TxnId) -> bool {
         self.owners.waiting(owner).is_some_and(|at| self.end_wait(at, Verdict::Cancelled))
     }
 
-    /// Whether `owner` holds an explicit lock of the key that includes `mode`. Never of an insert intention.
+    /// Whether `owner` holds an explicit lock of the key that includes `mode`. Never true for an insert intention.
     pub fn holds(&self, owner: TxnId, key: LockKey<'_>, mode: LockMode) -> bool {
         let asked = self.asked(&Request::new(owner, key, mode));
         asked.parts.missing(self.shard(asked.hash).held(&asked)).is_none()
     }
 
-    /// What was counted until now.
+    /// The counters so far.
     pub fn stats(&self) -> LockStats {
         let mut stats = LockStats::default();
         for shard in &self.shards {
@@ -466,8 +467,8 @@ impl LockTable {
         }
     }
 
-    /// Sleeps until the wait has ended, or ends it at the deadline. A grant is to be accepted yet, and may have been taken
-    /// back.
+    /// Sleeps until the wait has ended, or ends it at the deadline. A grant must still be accepted, and may have been
+    /// revoked.
     fn sleep(
         &self,
         request: &Request<'_>,
@@ -477,12 +478,12 @@ impl LockTable {
     ) -> Verdict {
         self.sleep_until(request, wait, deadline, overtaken).unwrap_or_else(|| {
             self.end_wait(wait.at, Verdict::TimedOut);
-            // It has ended now: by this, or by another who was faster, and for good.
-            wait.node.verdict().expect("whoever leaves the queue has a verdict")
+            // The wait has ended now, by this thread or by a faster one.
+            wait.node.verdict().expect("a request that leaves the queue has a verdict")
         })
     }
 
-    /// The same, but the wait goes on.
+    /// As `sleep`, but the wait continues after `until`.
     fn sleep_until(
         &self,
         request: &Request<'_>,

@@ -4,7 +4,7 @@
 //! and the one that precedes it in the tree. An insert into a gap requests an insert intention on the record behind the
 //! gap. `-`: the request waits; `+`: it does not.
 //!
-//! | asked for \ held by another | shared | exclusive | gap | next-key shared | next-key exclusive | insert intention |
+//! | requested \ held by another | shared | exclusive | gap | next-key shared | next-key exclusive | insert intention |
 //! |---|---|---|---|---|---|---|
 //! | shared | + | - | + | + | - | + |
 //! | exclusive | - | - | + | - | - | + |
@@ -18,7 +18,7 @@
 
 use std::ops::BitOrAssign;
 
-/// What a request asks for. `mode`'s head has the table of who waits for whom.
+/// The mode of a lock. The module's head has the table of conflicts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LockMode {
     /// The record, for reading: others may read it too.
@@ -69,7 +69,7 @@ const WRITE: u8 = 2;
 const GAP: u8 = 4;
 const INSERT: u8 = 8;
 
-/// A set of parts of a lock, held or asked for. Sets may be united, and a union waits (and is waited for) exactly
+/// A set of parts of a lock, held or requested. Sets may be united, and a union waits (and is waited for) exactly
 /// where one of its members does; that is what lets a whole queue be judged by one union.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Parts(u8);
@@ -97,12 +97,12 @@ impl Parts {
         Parts(self.0 & !INSERT)
     }
 
-    /// What of it is no part of the record.
+    /// The parts without the record.
     pub(super) fn without_record(self) -> Parts {
         Parts(self.0 & !(READ | WRITE))
     }
 
-    /// What is to be asked for at the end of a tree, where there is a gap and no record.
+    /// The parts to request at the end of a tree, where there is a gap and no record.
     pub(super) fn at_supremum(self) -> Parts {
         match self.has(Parts::GAP) {
             true => self.without_record(),
@@ -110,8 +110,8 @@ impl Parts {
         }
     }
 
-    /// What is missing to one who holds `held`. An upgrade asks for the whole record again, so that it waits
-    /// for readers and is waited for as any exclusive request is.
+    /// The parts that an owner of `held` still needs. An upgrade requests the whole record again, so that it waits for
+    /// readers, and conflicts like any exclusive request.
     pub(super) fn missing(self, held: Parts) -> Parts {
         let missing = self.0 & !held.0;
         match missing & WRITE != 0 {

@@ -1,6 +1,6 @@
 //! A waiting thread's node: one word, on which the thread sleeps and in which it finds how its wait ended.
 //!
-//! | word | meaning | who writes it |
+//! | word | meaning | written by |
 //! |---|---|---|
 //! | `AWAKE` | its request is queued, its thread still runs | made so |
 //! | `ASLEEP` | its thread sleeps, or is about to: a wake needs the system call | its thread |
@@ -35,14 +35,15 @@ const FIRM: u32 = 10;
 /// Number of polls of an overtaken thread for its grant before it sleeps again: about 20 us, in which the thread that
 /// overtook it is mostly done.
 #[cfg(not(shuttle))]
-const LINGER_LOOKS: u32 = 64;
+const LINGER_POLLS: u32 = 64;
 
 /// A waiter lets others pass while they come at least this often. A wake-up takes as long: then many threads would find the
 /// lock on its way to a thread that is not awake yet; if they come less often, few would.
 const OFTEN: Duration = Duration::from_micros(100);
 
-/// Time before the first look whether they come: a few context switches. Each further look comes after twice the time: a look
-/// wakes a CPU, or takes it from a thread that passes, and at most doubles the wait if the others have stopped.
+/// Time before the first check whether others come: a few context switches. Each further check comes after twice the
+/// time. A check wakes a CPU, or takes it from a thread that passes, and at most doubles the wait if the others have
+/// stopped.
 const FIRST_PAUSE: Duration = Duration::from_micros(200);
 
 /// How a wait ended.
@@ -96,7 +97,7 @@ impl WaitNode {
     pub(super) fn sleep(&self, deadline: Option<Instant>, firm: bool, looks: impl Fn()) -> Option<Verdict> {
         let asleep = if firm { FIRM } else { ASLEEP };
         loop {
-            // A polite grant may have been revoked since the last look.
+            // A polite grant may have been revoked since the last check.
             self.insist();
             if self.fall_asleep(asleep) {
                 looks();
@@ -110,8 +111,9 @@ impl WaitNode {
         }
     }
 
-    /// It runs and was granted what it waited for, or overtaken. If somebody passes, or is likely to, it lets them pass until
-    /// `until`, asleep, so that those who run need not stop for it at each turn; but no longer than they come [`OFTEN`].
+    /// Its thread runs, and its request was granted or overtaken. If others pass, or are likely to, it sleeps until
+    /// `until` and lets them pass, so that running threads need not stop at each turn; but only as long as they come
+    /// [`OFTEN`].
     pub(super) fn let_pass(&self, until: Instant) {
         self.linger(|word| word != GRANTED_POLITELY);
         self.fall_asleep(LETS_PASS);
@@ -135,18 +137,18 @@ impl WaitNode {
         self.insist();
     }
 
-    /// What its thread does before it sleeps, unless there is a verdict already; whether it was awake.
+    /// Marks the thread as asleep in the state `how`, unless there is a verdict; returns whether it was awake.
     fn fall_asleep(&self, how: u32) -> bool {
         self.word.compare_exchange(AWAKE, how, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// Its thread runs again after it has let others pass. The next grant is for good.
+    /// Its thread runs again after it has let others pass. The next grant is final.
     fn insist(&self) {
         // If it fails there is a verdict.
         let _ = self.word.compare_exchange(LETS_PASS, AWAKE, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// Its thread takes what it was granted, for good; false if that was taken back.
+    /// Its thread accepts the grant, finally; false if the grant was revoked.
     pub(super) fn accept(&self) -> bool {
         let accept = |granted| {
             self.word.compare_exchange(granted, ACCEPTED, Ordering::AcqRel, Ordering::Acquire).is_ok()
@@ -154,8 +156,8 @@ impl WaitNode {
         [Verdict::Granted as u32, GRANTED_POLITELY, GRANTED_PASSING].into_iter().any(accept)
     }
 
-    /// Takes a grant back that was not accepted yet; whether there was one. Its thread was woken, or never slept, or goes
-    /// on sleeping for its while.
+    /// Revokes a grant that is not accepted yet; returns whether there was one. Its thread was woken, or never slept,
+    /// or continues to sleep for its time.
     pub(super) fn revoke(&self) -> bool {
         self.count_passed();
         let revoke = |granted, then| {
@@ -166,14 +168,14 @@ impl WaitNode {
             || revoke(GRANTED_PASSING, LETS_PASS)
     }
 
-    /// Whether its thread lets others pass with its grant, asleep: who runs may go first. One that was to wait a moment for
-    /// somebody who passes has found that one. The caller holds the shard's mutex.
+    /// Whether its thread sleeps with its grant and lets others pass, so that running threads go first. A thread that
+    /// lingers has met the first of them. The caller holds the shard's mutex.
     pub(super) fn lets_others_pass(&self) -> bool {
         let begin = || {
             let (word, from, to) = (&self.word, GRANTED_POLITELY, GRANTED_PASSING);
             word.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
         };
-        // Mostly it does already: a look is cheaper than an attempt.
+        // Mostly it does already: a check is cheaper than an attempt.
         let lets_pass = self.word.load(Ordering::Acquire) == GRANTED_PASSING || begin();
         if lets_pass {
             self.count_passed();
@@ -187,13 +189,13 @@ impl WaitNode {
     }
 
     /// Polls for its grant for a moment, without sleeping.
-    pub(super) fn look_out(&self) {
+    pub(super) fn poll(&self) {
         self.linger(|word| Verdict::of(word).is_some());
     }
 
     #[cfg(not(shuttle))]
     fn linger(&self, is_over: impl Fn(u32) -> bool) {
-        crate::wait::look_out(LINGER_LOOKS, || is_over(self.word.load(Ordering::Relaxed)));
+        crate::wait::poll(LINGER_POLLS, || is_over(self.word.load(Ordering::Relaxed)));
     }
 
     #[cfg(shuttle)]
@@ -209,7 +211,7 @@ impl WaitNode {
                 (Verdict::Granted, ASLEEP) if polite => GRANTED_POLITELY,
                 _ => verdict as u32,
             };
-            // Release: its thread sees what the one before it did under the lock.
+            // Release: its thread sees the changes of the previous holder.
             match self.word.compare_exchange_weak(before, after, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => {
                     let sleeps = matches!(before, ASLEEP | FIRM | LETS_PASS);
@@ -255,8 +257,8 @@ impl Wakes {
         self.push(node, node.end(verdict, false))
     }
 
-    /// Ends a wait with a grant; its thread is woken later, if it sleeps, and waits a moment for who might overtake it, if it
-    /// is to be `polite`.
+    /// Ends a wait with a grant. Its thread is woken later, if it sleeps, and if `polite` lingers briefly for threads
+    /// that might overtake it.
     pub(super) fn grant(&mut self, node: &Arc<WaitNode>, polite: bool) -> Sleeper {
         self.push(node, node.end(Verdict::Granted, polite))
     }
@@ -268,7 +270,7 @@ impl Wakes {
         sleeper
     }
 
-    /// Wakes those that sleep. The caller holds no mutex of this room.
+    /// Wakes the sleeping threads. The caller holds no mutex of this module.
     pub(super) fn wake(self) {
         for node in self.0 {
             node.futex.wake(&node.word);
@@ -294,7 +296,7 @@ impl Futex {
             let tv_sec = left.as_secs().try_into().unwrap_or(i64::MAX);
             timeout = Some(futex::Timespec { tv_sec, tv_nsec: left.subsec_nanos().into() });
         }
-        // Whatever else it says (the word has changed, a signal) means: look at the word again.
+        // Whatever else it says (the word has changed, a signal) means: read the word again.
         futex::wait(word, futex::Flags::PRIVATE, asleep, timeout.as_ref()) != Err(rustix::io::Errno::TIMEDOUT)
     }
 

@@ -14,7 +14,7 @@
 //! With two CPUs the overtaken thread would run a few changes later, acquire the lock, and make the other thread sleep: two
 //! context switches for a handful of changes. So it sleeps for a turn, [`LockConfig::turn`](super::LockConfig), and lets
 //! others pass. Where others came just after the last hand-off (`is_passed`), the next thread that wakes up waits for a
-//! moment (`linger`): it lets them pass if they come, and goes on if not.
+//! moment (`linger`): it lets them pass if they come, and otherwise continues.
 //!
 //! After its turn, or as soon as others come rarely, as with one of a hundred hot rows, it insists: its next grant is final.
 //! An owner that holds other locks, or has written other rows, takes no turn, since others may wait for it: it is passed only
@@ -48,7 +48,7 @@ use super::mode::Parts;
 use super::node::{Sleeper, Verdict};
 use super::queue::{Queue, Waiting};
 
-/// An owner and what it holds.
+/// An owner and the parts that it holds.
 #[derive(Clone, Copy)]
 pub(super) struct Holder {
     pub(super) owner: TxnId,
@@ -118,10 +118,10 @@ impl Holders {
         }
     }
 
-    /// Nobody but `writer` holds any part of the record any more; who did, and whether that one has a gap still.
+    /// Takes the record from all holders except `writer`; returns these, and whether each still has a gap.
     fn take_record(&mut self, writer: TxnId) -> SmallVec<[Passed; 1]> {
         let mut passed = SmallVec::new();
-        // Mostly there is nobody.
+        // Usually there is none.
         if !self.exclude(writer, Parts::EXCLUSIVE) {
             return passed;
         }
@@ -183,7 +183,7 @@ pub(super) enum Passed {
     },
 }
 
-/// The lock of one key. It exists while somebody holds it.
+/// The lock of one key. It exists while it has a holder.
 pub(super) struct LockObject {
     /// Distinguishes it from every other lock that ever was in this shard, also of the same key.
     pub(super) id: u64,
@@ -241,13 +241,13 @@ impl LockObject {
         self.holders.remove(owner)
     }
 
-    /// Whether a request that asks for `parts`, and whose owner holds nothing, may take the lock over.
+    /// Whether a request for `parts`, whose owner holds nothing, may take the lock over.
     pub(super) fn may_overtake(&self, parts: Parts) -> bool {
         let has_not_run = |waiting: &Waiting| waiting.node.verdict() == Some(Verdict::Granted);
         parts.has(Parts::EXCLUSIVE) && self.unaccepted.as_deref().is_some_and(has_not_run)
     }
 
-    /// Lets a writer that asks for `parts`, and that has nothing, go before the holder; false if that one does not let it.
+    /// Lets a writer that requests `parts`, and holds nothing, pass the holder; false if the holder does not let it.
     pub(super) fn pass(&mut self, parts: Parts) -> bool {
         let passes = parts.has(Parts::EXCLUSIVE)
             && self.unaccepted.as_deref().is_some_and(|waiting| waiting.node.lets_others_pass());
@@ -256,8 +256,8 @@ impl LockObject {
         passes
     }
 
-    /// Takes the record away from all others, for `writer`, whose id is in the row and who does not have it here; who they
-    /// were. The caller gives it to the writer.
+    /// Takes the record from all others, for `writer`, whose id is in the row and which does not have it here; returns
+    /// them. The caller gives the record to the writer.
     pub(super) fn give_way(&mut self, writer: TxnId) -> SmallVec<[Passed; 1]> {
         // It is the only holder.
         if let Some(overtaken) = self.overtake() {
@@ -334,7 +334,7 @@ impl LockObject {
             let new = self.holders.add(next.owner, next.parts);
             let sleeper = granted(&next, new, alone && self.is_passed);
             self.handed_at = (alone && sleeper.wake).then(Instant::now);
-            // One that sleeps on lets others pass: it is the one that had it before them.
+            // An owner that keeps sleeping lets others pass: it was the holder before them.
             self.was_passed &= sleeper.may_be_overtaken && !sleeper.wake;
             self.unaccepted = (alone && sleeper.may_be_overtaken).then(|| Box::new(next));
         }

@@ -1,4 +1,4 @@
-//! What each owner holds and waits for: an array of slots, indexed by a hash of the owner's id.
+//! The locks and the wait of each owner: an array of slots, indexed by a hash of the owner's id.
 //!
 //! Ids are consecutive, so owners of the same time have different slots, and a slot's mutex is rarely contended. The mutex is
 //! a leaf: locked under a shard's mutex or alone, with nothing locked under it.
@@ -75,13 +75,13 @@ impl Owners {
         lock(&self.slots[slot].0)
     }
 
-    /// Shows who is in the slot, whose mutex the caller holds, to those who look without it.
+    /// Publishes the owners in the slot, whose mutex the caller holds, to readers without the mutex.
     fn show(&self, slot: usize, owners: &[Owner]) {
         let present = owners.iter().fold(0, |present, owner| present | self.place(owner.id).bit);
         self.present[slot].store(present, Ordering::Relaxed);
     }
 
-    /// What `change` does with the owner's entry, which is made for it and goes when there is nothing in it.
+    /// Runs `change` on the owner's entry, which is created for it and removed when it is empty.
     fn change<T>(&self, id: TxnId, change: impl FnOnce(&mut Owner) -> T) -> T {
         let slot = self.place(id).slot;
         let mut owners = self.owners(slot);
@@ -98,7 +98,7 @@ impl Owners {
         changed
     }
 
-    /// What `read` says of the owner's entry, if there is one.
+    /// Runs `read` on the owner's entry, if there is one.
     fn read<T>(&self, id: TxnId, read: impl FnOnce(&Owner) -> T) -> Option<T> {
         let owners = self.owners(self.place(id).slot);
         owners.iter().find(|owner| owner.id == id).map(read)
@@ -126,15 +126,14 @@ impl Owners {
 
     pub(super) fn remove(&self, id: TxnId, at: LockRef) {
         self.change(id, |owner| {
-            // From the end: who lets go of a single lock has mostly just taken it.
+            // From the end: an owner that releases a single lock has usually just acquired it.
             if let Some(index) = owner.locks.iter().rposition(|lock| *lock == at) {
                 owner.locks.swap_remove(index);
             }
         });
     }
 
-    /// All locks of an owner, which are its own no longer. Takes no mutex if there are none, unless an owner that
-    /// has some, or waits, shares slot and bit.
+    /// Takes all locks of an owner. Takes no mutex if there are none, unless an active owner shares slot and bit.
     pub(super) fn take(&self, id: TxnId) -> Vec<LockRef> {
         let Place { slot, bit } = self.place(id);
         // See `add_if`.
@@ -183,7 +182,7 @@ impl Owners {
         self.read(id, |owner| owner.locks.len()).unwrap_or(0)
     }
 
-    /// Whether nobody holds or waits for anything.
+    /// Whether no owner holds or waits for anything.
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         self.slots.iter().all(|slot| lock(&slot.0).is_empty())

@@ -27,9 +27,9 @@ pub(super) struct Waiting {
     /// First class: goes before newcomers.
     pub(super) first: bool,
     pub(super) since: Instant,
-    /// Tells it from every other request that ever waited in this shard.
+    /// Distinguishes it from every other request that ever waited in this shard.
     pub(super) wait_id: u64,
-    /// What its owner would lose as a deadlock's victim, beside its locks.
+    /// The owner's loss as a deadlock's victim, in addition to its locks.
     pub(super) weight: u64,
     pub(super) node: Arc<WaitNode>,
 }
@@ -58,7 +58,7 @@ impl Queue {
         self.waiting.iter()
     }
 
-    /// What all who wait ask for.
+    /// The union of the parts that all waiters request.
     pub(super) fn union(&self) -> Parts {
         let mut union = Parts::NONE;
         for (part, count) in Parts::EACH.into_iter().zip(self.counts) {
@@ -69,7 +69,7 @@ impl Queue {
         union
     }
 
-    /// What those before `index` ask for.
+    /// The union of the parts that the waiters before `index` request.
     pub(super) fn union_before(&self, index: usize) -> Parts {
         if index == self.len() {
             return self.union();

@@ -1,7 +1,7 @@
 //! A shard of the lock table: the locks of the keys that hash to it. It neither parks nor reads a clock.
 //!
-//! Each function here runs under the shard's mutex, and leaves the invariants of `object` and `owners` as they
-//! are stated there. Whom to wake is collected and left to the caller, who wakes after unlocking.
+//! Each function here runs under the shard's mutex, and keeps the invariants of `object` and `owners`. Threads to be
+//! woken are collected and returned to the caller, which wakes them after unlocking.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -43,7 +43,8 @@ pub(super) enum Answer {
     Waits {
         node: Arc<WaitNode>,
         at: WaitRef,
-        /// Others may wait for its owner: it holds locks, or went before somebody. Otherwise there is no deadlock.
+        /// Others may wait for its owner: it holds locks, or it went ahead of others. Otherwise it cannot be in a
+        /// deadlock.
         may_be_waited_for: bool,
         /// Others wait for the lock already.
         is_behind: bool,
@@ -55,10 +56,10 @@ pub(super) enum Answer {
 pub(super) enum Explicit {
     /// Its owner is not active.
     Ended,
-    /// There is a lock object that says so.
+    /// A lock object has it.
     Held,
-    /// The same, and others have it no longer, since its owner had passed them or one before them: whoever waits there
-    /// waits for its owner now, and did not before.
+    /// As `Held`, and taken from others that its owner, or an owner before it, had passed: requests that wait there now
+    /// wait for its owner, and did not before.
     HeldInstead,
 }
 
@@ -115,15 +116,15 @@ impl Shard {
         let Some(object) = self.objects.find(asked.hash, |object| asked.is_of(object)) else { return true };
         let held = object.holders.of(asked.owner);
         let missing = asked.parts.missing(held);
-        // Overtaking first: who waits is not looked at for that.
+        // Overtaking first: the waiters do not matter for it.
         missing.is_none()
             || held.is_none() && object.may_overtake(missing)
             || object.may_have(asked.owner, missing, place(object, asked, missing, held, patience))
     }
 
-    /// Whether a writer that holds the row's latch may write. Its id in the row is its lock; but where there is a lock object, it
-    /// is written down: who waits there may be granted what agrees with the holders before it looks at the row. One who
-    /// lets others pass looks first.
+    /// Whether a writer that holds the row's latch may write. Its id in the row is its lock. But a lock object, if
+    /// there is one, gets the writer as a holder: waiters could be granted locks that are compatible with the other
+    /// holders before they read the row. An owner that lets others pass reads it first.
     pub(super) fn claim(&mut self, asked: &Asked<'_>, patience: &Patience<'_>, owners: &Owners) -> bool {
         let Some(object) = self.objects.find_mut(asked.hash, |object| asked.is_of(object)) else {
             return true;
@@ -214,7 +215,7 @@ impl Shard {
         self.stats.locks += 1;
     }
 
-    /// Gives `asked.owner`, which has written the row, what it asks for, if it `is_active`.
+    /// Grants `asked.owner`, which has written the row, its request, if it `is_active`.
     pub(super) fn make_explicit(
         &mut self,
         asked: &Asked<'_>,
@@ -235,7 +236,7 @@ impl Shard {
         if asked.parts.missing(held).is_none() {
             return Explicit::Held;
         }
-        // It goes before all who wait: it was there before them, only that nobody had written it down.
+        // It goes before all waiters: it held the row before them, as an implicit lock.
         let at = LockRef { hash: object.hash, id: object.id };
         let made = match held.is_none() {
             true => owners.add_if(asked.owner, at, is_active),
@@ -273,7 +274,7 @@ impl Shard {
         }
     }
 
-    /// Releases one lock by its key; whether the owner held anything of it.
+    /// Releases one lock by its key; returns whether the owner held any part of it.
     pub(super) fn release_key(&mut self, asked: &Asked<'_>, owners: &Owners, wakes: &mut Wakes) -> bool {
         let Some(object) = self.objects.find(asked.hash, |object| asked.is_of(object)) else { return false };
         if object.holders.of(asked.owner).is_none() {
@@ -285,8 +286,8 @@ impl Shard {
         true
     }
 
-    /// Ends a wait without a grant, unless it has ended already; whether this ended it. Those who waited for it
-    /// are looked at again.
+    /// Ends a wait without a grant, unless it has ended already; returns whether this call ended it. Requests that
+    /// waited for it are checked again.
     pub(super) fn end_wait(
         &mut self,
         at: WaitRef,
@@ -312,7 +313,7 @@ impl Shard {
         true
     }
 
-    /// Grants what can be granted of one lock, which goes if nobody has any use for it.
+    /// Grants the grantable requests of one lock, which is removed if it is no longer used.
     fn grant(&mut self, at: LockRef, owners: &Owners, wakes: &mut Wakes) {
         let Some(object) = self.objects.find_mut(at.hash, |object| object.id == at.id) else { return };
         let stats = &mut self.stats;

@@ -1,4 +1,4 @@
-//! What the lock table counts.
+//! Counters of the lock table.
 
 /// A snapshot of a [`LockTable`](super::LockTable)'s counters.
 ///
@@ -10,14 +10,14 @@ pub struct LockStats {
     pub locks: u64,
     /// Requests that wait now.
     pub waiting: u64,
-    /// Requests granted without a wait, those among them that found the lock held by their owner already.
+    /// Requests granted without a wait, including requests for a lock that their owner already held.
     pub granted_at_once: u64,
     /// Requests that began to wait.
     pub waits: u64,
-    /// Grants that a running request took over or passed, while the granted thread had not woken up yet, or slept to let
+    /// Grants that a running request took over or passed before the granted thread woke up, or while it slept to let
     /// others pass.
     pub overtakes: u64,
-    /// Requests with a timeout of zero that would have had to wait.
+    /// Requests with a timeout of zero that would have waited.
     pub refused: u64,
     /// Waits that ended because their owner was a deadlock's victim.
     pub deadlocks: u64,
@@ -27,7 +27,7 @@ pub struct LockStats {
     pub cancels: u64,
     /// Implicit locks of writers that were made explicit.
     pub made_explicit: u64,
-    /// Searches for a deadlock that were left to the [`Detector`](super::Detector), as they grew too long.
+    /// Searches for a deadlock that were left to the [`Detector`](super::Detector) because of their length.
     pub searches_deferred: u64,
 }
 

@@ -26,9 +26,10 @@ pub enum WaitReason {
     DiskWrite,
     /// A sync of the data files.
     DiskSync,
-    /// The redo log, until it is durable up to what was committed.
+    /// The redo log, until a commit is durable.
     LogSync,
-    /// The redo log, until what others were appending is complete, or what was appended was given to the operating system.
+    /// The redo log, until other threads have completed their frames, or until frames were written to the operating
+    /// system.
     LogWrite,
     /// Room in the log buffer.
     RedoBuffer,
@@ -38,9 +39,9 @@ pub enum WaitReason {
     Close,
     /// The catalog, which another thread reads or changes.
     Catalog,
-    /// A row lock that another transaction holds or asked for before.
+    /// A row lock that another transaction holds or requested before.
     RowLock,
-    /// A slot of the pending page, all of which are in the hands of others who write or free large values.
+    /// A slot of the pending page; all slots are taken by threads that write or free large values.
     PendingSlot,
     /// What the embedder waits for ([`Session::wait`](crate::Session::wait)).
     Embedder,
@@ -90,7 +91,7 @@ impl WaitReason {
 
 /// Buckets are at most 1/32 wide, relative to their value.
 const GROUPING_POWER: u8 = 5;
-/// The longest time that is told apart: 2^40 ns, 18 minutes.
+/// The longest time that the histogram resolves: 2^40 ns, 18 minutes.
 const MAX_VALUE_POWER: u8 = 40;
 const WAIT_NS_MAX: u64 = (1 << MAX_VALUE_POWER) - 1;
 
@@ -142,7 +143,7 @@ impl Waits {
         self.stalled_callbacks.load(Ordering::Relaxed)
     }
 
-    /// What was recorded until now. Waits that end during the call may be in it or not.
+    /// The times recorded so far. Waits that end during the call may or may not be included.
     pub fn snapshot(&self) -> WaitsSnapshot {
         let of_reasons = self
             .reasons
@@ -157,7 +158,7 @@ fn histogram_config() -> histogram::Config {
     histogram::Config::new(GROUPING_POWER, MAX_VALUE_POWER).expect("constants that fit each other")
 }
 
-/// The time waited up to a moment, or between two moments.
+/// The time waited up to a point in time, or between two of them.
 #[derive(Clone)]
 pub struct WaitsSnapshot {
     of_reasons: Vec<(Histogram, u64)>,
@@ -169,7 +170,7 @@ impl WaitsSnapshot {
         &self.of_reasons[reason as usize].0
     }
 
-    /// How many waits for `reason` there were.
+    /// The number of waits for `reason`.
     pub fn count(&self, reason: WaitReason) -> u64 {
         self.waits_ns(reason).as_slice().iter().sum()
     }
@@ -179,7 +180,7 @@ impl WaitsSnapshot {
         self.of_reasons[reason as usize].1
     }
 
-    /// What came after `earlier`, which is a snapshot of the same database.
+    /// The waits after `earlier`, which is a snapshot of the same database.
     pub fn since(&self, earlier: &WaitsSnapshot) -> WaitsSnapshot {
         let of_reasons = self
             .of_reasons

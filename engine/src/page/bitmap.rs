@@ -23,12 +23,12 @@ pub const fn group_pages(page_bytes: usize) -> u64 {
     (page_bytes / 2 * 8) as u64
 }
 
-/// The bitmap page that has `page`'s bit.
+/// The number of the bitmap page with `page`'s bit.
 pub fn bitmap_of(page: PageNo, page_bytes: usize) -> PageNo {
     PageNo(page.0 / group_pages(page_bytes) * group_pages(page_bytes) + 1)
 }
 
-/// Makes `page` the bitmap `no`, in which only the bitmap itself (and pages 0 and 2) is in use.
+/// Formats `page` as bitmap `no`, in which only the bitmap itself (and pages 0 and 2) is in use.
 pub fn format_bitmap(page: &mut [u8], no: PageNo) {
     format(page, no, KIND_BITMAP, PageNo(0));
     set(page, 1, true);
@@ -38,7 +38,7 @@ pub fn format_bitmap(page: &mut [u8], no: PageNo) {
     }
 }
 
-/// What the first bitmap says about how many groups have one.
+/// The number of groups with a bitmap, according to the first bitmap.
 pub fn groups(page: &[u8]) -> u64 {
     read_u64(page, AT_GROUPS)
 }
@@ -48,7 +48,7 @@ pub fn is_set(page: &[u8], index: u64) -> bool {
     page[AT_BITS + index as usize / 8] & 1 << (index % 8) != 0
 }
 
-/// Says whether the group's page `index` is in use.
+/// Sets whether the group's page `index` is in use.
 pub fn set(page: &mut [u8], index: u64, in_use: bool) {
     let byte = &mut page[AT_BITS + index as usize / 8];
     match in_use {
@@ -68,8 +68,8 @@ pub(crate) fn changed_bytes(page: &[u8], pages: Range<u64>, in_use: bool) -> (us
     (AT_BITS + bytes.start, changed)
 }
 
-/// The bytes that have the bits of the group's pages in `range`, and their offset, after those of `pages` were set or
-/// cleared; `None` if one of them is so already.
+/// The bitmap bytes for the group's pages in `range`, and their offset, with the bits of `pages` set or cleared; `None`
+/// if one of them already is.
 pub(crate) fn marked_bytes(
     page: &[u8],
     range: Range<u64>,
@@ -88,7 +88,7 @@ pub(crate) fn marked_bytes(
     Some((AT_BITS + bytes.start, marked))
 }
 
-/// The first page of `within` that is free.
+/// The first free page in `within`.
 pub fn find_free(page: &[u8], within: Range<u64>) -> Option<u64> {
     let bits = &page[AT_BITS..AT_BITS + page.len() / 2];
     let mut index = within.start;
@@ -103,7 +103,7 @@ pub fn find_free(page: &[u8], within: Range<u64>) -> Option<u64> {
     None
 }
 
-/// How many pages of the group are in use.
+/// The number of the group's pages in use.
 pub fn count(page: &[u8]) -> u64 {
     page[AT_BITS..AT_BITS + page.len() / 2].iter().map(|byte| u64::from(byte.count_ones())).sum()
 }

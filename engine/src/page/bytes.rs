@@ -1,13 +1,12 @@
-//! Reading a page's bytes without trust in them.
+//! Reading a page's bytes without trusting them.
 //!
-//! The same code reads pages that are held still (under a latch, or copied) and pages that another thread may be
-//! changing at this moment. So no read trusts an offset or a length: what does not lie within the page is
-//! [`Torn`]. Whoever gets it asks whether the page changed meanwhile: if so, starts again; if not, the page
-//! is corrupt.
+//! The same code reads stable pages (latched, or copied) and pages that another thread may be changing at the same
+//! time. So no read trusts an offset or a length: a value that reaches beyond the page is [`Torn`]. The caller then
+//! checks whether the page has changed: if so, it starts over; if not, the page is corrupt.
 
 use std::cmp::Ordering;
 
-/// What was read does not make sense: the page is being changed, or corrupt.
+/// An inconsistent read: the page is being changed, or corrupt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Torn;
 

@@ -1,5 +1,5 @@
-//! Tree nodes, changed in place. The caller has the page for itself, and its bytes passed [`super::verify`] when
-//! they were read or were made here, so offsets are trusted: a wrong one is a bug and panics.
+//! Tree nodes, changed in place. The caller has exclusive access to the page. Its bytes passed [`super::verify`] when
+//! they were read, or were created here, so offsets are trusted: a wrong one is a bug and panics.
 
 use super::node::{
     AT_ASCENDING, AT_DEAD, AT_FIRST_CHILD, AT_HEAP_BEGIN, AT_LAST_INSERT, AT_LOWER, AT_PREFIX, AT_SLOTS,
@@ -16,21 +16,21 @@ pub(crate) fn fixed_bytes(fences: &Fences) -> usize {
     NODE_HEADER_BYTES + TRAILER_BYTES + fences.bytes()
 }
 
-/// Bytes that an entry takes in a node whose prefix has `prefix_len` bytes, its slot included.
+/// Bytes of an entry in a node whose prefix has `prefix_len` bytes, including its slot.
 pub(crate) fn entry_bytes(prefix_len: usize, key_len: usize, value_len: usize) -> usize {
     SLOT_BYTES + heap_bytes(key_len - prefix_len, value_len)
 }
 
-/// A tree node to change.
+/// A tree node, for changes.
 pub struct NodeMut<'p>(&'p mut [u8]);
 
 impl<'p> NodeMut<'p> {
-    /// The node that `page` is.
+    /// Wraps the node in `page`.
     pub fn new(page: &'p mut [u8]) -> Self {
         NodeMut(page)
     }
 
-    /// Makes `page` an empty node. The fences fit (see [`super::node::entry_bytes_max`]).
+    /// Formats `page` as an empty node. The fences fit (see [`super::node::entry_bytes_max`]).
     pub fn format(page: &'p mut [u8], no: PageNo, owner: PageNo, level: u8, fences: &Fences) -> Self {
         format(page, no, KIND_NODE, owner);
         page[AT_LEVEL] = level;
@@ -49,7 +49,7 @@ impl<'p> NodeMut<'p> {
         node
     }
 
-    /// Makes the node empty again with other fences; what it is stays.
+    /// Empties the node and replaces its fences; its identity stays.
     pub fn reformat(self, level: u8, fences: &Fences) -> NodeMut<'p> {
         let (no, owner) = (PageNo(read_u64(self.0, AT_PAGE_NO)), PageNo(read_u64(self.0, AT_OWNER)));
         let lsn = super::lsn(self.0);
@@ -71,7 +71,7 @@ impl<'p> NodeMut<'p> {
         place
     }
 
-    /// The node to read.
+    /// The node, for reading.
     pub fn node(&self) -> Node<&[u8]> {
         Node(self.0)
     }
@@ -95,7 +95,7 @@ impl<'p> NodeMut<'p> {
         self.place(slots, key, value.into())
     }
 
-    /// Inserts an entry as slot `index`, compacting if need be; false if it does not fit.
+    /// Inserts an entry as slot `index`, compacting the node if necessary; false if it does not fit.
     pub fn insert<'v>(&mut self, index: usize, key: &[u8], value: impl Into<Stored<'v>>) -> bool {
         let value = value.into();
         let needed = entry_bytes(self.prefix_len(), key.len(), value.len());
@@ -146,7 +146,7 @@ impl<'p> NodeMut<'p> {
         true
     }
 
-    /// Takes slot `index` out.
+    /// Removes slot `index`.
     pub fn remove(&mut self, index: usize) {
         let slots = self.slots();
         let slot = NODE_HEADER_BYTES + index * SLOT_BYTES;
@@ -165,7 +165,7 @@ impl<'p> NodeMut<'p> {
         write_u16(self.0, AT_ASCENDING, 0);
     }
 
-    /// Replaces the value of slot `index`, whose key is `key`. [`Node::fits_instead`] has said that it fits.
+    /// Replaces the value of slot `index`, whose key is `key`. [`Node::fits_instead`] has confirmed that it fits.
     pub fn replace<'v>(
         &mut self,
         index: usize,
@@ -183,8 +183,8 @@ impl<'p> NodeMut<'p> {
         }
     }
 
-    /// Writes the value over that of slot `index`; false, and nothing changed, if that is of another length or kind, or
-    /// there is no such slot.
+    /// Overwrites the value of slot `index`; returns false, and changes nothing, if the old value has another length or
+    /// kind, or if there is no such slot.
     pub(crate) fn replace_in_place(&mut self, index: usize, value: Stored<'_>) -> bool {
         if index >= self.slots() {
             return false;
@@ -199,8 +199,8 @@ impl<'p> NodeMut<'p> {
         }
     }
 
-    /// Keeps the entries before slot `slot`, and ends at `upper` from now on. False, and nothing changed, if that is no part
-    /// of the node, or does not fit since the fence is longer than the one before.
+    /// Keeps the entries before slot `slot`, and makes `upper` the upper fence. Returns false, and changes nothing, if
+    /// it is not within the node, or does not fit because it is longer than the old fence.
     pub fn cut(&mut self, slot: usize, upper: &[u8]) -> Result<bool, Torn> {
         let page_bytes = self.0.len();
         let mut copy = [0; super::PAGE_BYTES_MAX];
@@ -256,7 +256,7 @@ impl<'p> NodeMut<'p> {
         }
     }
 
-    /// Takes over all of `from`, another node's bytes, but for the page number.
+    /// Replaces the node's content by `from`, another node's bytes, except the page number.
     pub fn take_over(self, from: &[u8]) -> NodeMut<'p> {
         let no = read_u64(self.0, AT_PAGE_NO);
         self.0.copy_from_slice(from);

@@ -1,4 +1,4 @@
-//! Pages and records of any bytes.
+//! Arbitrary pages and records.
 
 use super::edit::NodeMut;
 use super::node::{Fences, Node};
@@ -10,8 +10,8 @@ use super::{
     read_u64, seal, verify, verify_content,
 };
 
-/// Applies records one after the other to one page, as recovery does: those that bring in bytes may make anything of it,
-/// others need a sound page and leave it sound.
+/// Applies records to one page, one after the other, as recovery does. Records with page bytes may produce anything;
+/// others need a sound page and keep it sound.
 pub fn page(data: &[u8]) {
     let mut page = vec![0; PAGE_BYTES_MIN];
     let (mut rest, mut is_sound) = (data, false);
@@ -61,7 +61,7 @@ fn read(page: &[u8]) {
             assert!(page[pending::at(slot)..].starts_with(&again));
         }),
     }
-    // An image makes the same page; what lies in its hole nobody reads.
+    // An image produces the same page; the content of its hole does not matter.
     let mut again = vec![0xee; page.len()];
     let image = Op::image(page);
     image.apply(&mut again).expect("it is of a page of this size");
@@ -89,8 +89,8 @@ fn read_node(node: Node<&[u8]>) {
         }
         assert!(node.child_index(&fences.lower).expect(SOUND) <= slots);
     }
-    // The order of keys and fences is not verified; who meets it is told.
-    let _ = node.go_on(&mut fences.lower.clone());
+    // The order of keys and fences is not verified; readers detect a wrong one.
+    let _ = node.advance_key(&mut fences.lower.clone());
     node.insert_pattern().expect(SOUND);
     node.fits(fences.prefix_len() + 20, 100).expect(SOUND);
     let (begin, end) = node.hole().expect(SOUND);

@@ -1,4 +1,4 @@
-//! The page's bytes: what every page begins and ends with, its checksum, and the kinds of pages.
+//! The page format: header and trailer, the checksum, and the kinds of pages.
 //!
 //! A page is 4, 8 or 16 KiB. Numbers are little-endian, key heads big-endian. Every page:
 //!
@@ -11,15 +11,15 @@
 //!      8    8  page number
 //!     16    8  LSN of the last change
 //!     24    8  owner: the tree's root page; 0 for none
-//!     32       what the kind says: node.rs, bitmap.rs, overflow.rs, pending.rs
-//!   S-8    4  the LSN's low half again: a torn write of which only one end arrived is told by name
+//!     32       the content of the kind: node.rs, bitmap.rs, overflow.rs, pending.rs
+//!   S-8    4  the LSN's low half again: detects a torn write of which only one end arrived
 //!   S-4    4  0
 //! ```
 //!
 //! The checksum covers the page's number, so a page that was written to another page's place does not pass
 //! even if its number were changed. It is set when the page is written ([`seal`]) and checked when it is read
 //! ([`verify`]); in memory it is stale. `verify` also checks everything that the code which edits pages relies
-//! on, so that no byte from disk can make it panic. `docs/format.md` says the same for people.
+//! on, so that no byte from disk can make it panic. `docs/format.md` draws the same.
 
 pub mod bitmap;
 mod bytes;
@@ -39,7 +39,7 @@ use crate::error::{Error, Result};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PageNo(pub u64);
 
-/// A place in the redo log: an offset in its stream, bytes; 0: before all that was logged.
+/// A position in the redo log: an offset in its stream, bytes; 0: before all records.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Lsn(pub u64);
 
@@ -104,7 +104,7 @@ pub(crate) fn set_lsn(page: &mut [u8], lsn: Lsn) {
     write_u64(page, AT_LSN, lsn.0);
 }
 
-/// Makes a copy of a page ready to be written: trailer and checksum.
+/// Prepares a copy of a page for writing: trailer and checksum.
 pub fn seal(page: &mut [u8]) {
     let no = PageNo(read_u64(page, AT_PAGE_NO));
     let (lsn_low, trailer) = (read_u64(page, AT_LSN) as u32, page.len() - TRAILER_BYTES);
@@ -117,8 +117,8 @@ fn checksum(page: &[u8], no: PageNo) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&no.0.to_le_bytes()), &page[AT_CHECKSUM + 4..])
 }
 
-/// Checks a page that was read as page `no`: checksum, number, trailer, and the bounds that the rest of the
-/// code relies on.
+/// Verifies a page that was read as page `no`: checksum, number, trailer, and the bounds that the rest of the code
+/// relies on.
 pub fn verify(page: &[u8], no: PageNo) -> Result<()> {
     verify_bytes(page, no).map_err(|what| Error::CorruptPage { page: no.0, what })
 }

@@ -51,17 +51,17 @@ pub(crate) const CHILD_BYTES: usize = 8;
 pub(crate) const VALUE_LENGTH: u16 = 0x7fff;
 pub(crate) const VALUE_IS_LARGE: u16 = 0x8000;
 
-/// First bytes of a large value that lie in its leaf, where they can be looked at under the leaf's latch.
+/// Leading bytes of a large value that are in its leaf, readable under the leaf's latch.
 pub const LARGE_PREFIX_BYTES: usize = 32;
 /// Bytes that a leaf has of a large value: the first ones, and where the others are.
 pub(crate) const LARGE_BYTES: usize = LARGE_PREFIX_BYTES + 24;
 
-/// What a node has as an entry's value.
+/// The value part of an entry in a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stored<'b> {
-    /// The value; of a large one its first bytes, and where the others are.
+    /// The value; for a large value, its first bytes and the pointer to the rest.
     pub bytes: &'b [u8],
-    /// Most of the value lies in overflow pages.
+    /// Most of the value is in overflow pages.
     pub large: bool,
 }
 
@@ -77,7 +77,7 @@ impl Stored<'_> {
         self.bytes.len() as u16 | if self.large { VALUE_IS_LARGE } else { 0 }
     }
 
-    /// The value's first bytes: all, or those that lie in the leaf.
+    /// The value's first bytes: all, or those in the leaf.
     pub(crate) fn prefix(&self) -> &[u8] {
         if self.large { &self.bytes[..LARGE_PREFIX_BYTES.min(self.bytes.len())] } else { self.bytes }
     }
@@ -90,8 +90,8 @@ impl<'b, T: AsRef<[u8]> + ?Sized> From<&'b T> for Stored<'b> {
     }
 }
 
-/// The most bytes that key and value of one entry may have together. Such entries and fences of that length
-/// still fit two to a node, so every split succeeds.
+/// Maximum bytes of key and value of one entry together. Two such entries and fences of that length fit a node, so
+/// every split succeeds.
 pub const fn entry_bytes_max(page_bytes: usize) -> usize {
     page_bytes / 4 - 64
 }
@@ -136,12 +136,12 @@ impl Slot {
     }
 }
 
-/// A tree node to read, whose bytes need not be trusted.
+/// A tree node, for reading untrusted bytes.
 #[derive(Clone, Copy)]
 pub struct Node<B>(pub B);
 
 impl<B: Bytes> Node<B> {
-    /// Number of slots; never more than fit the page.
+    /// The number of slots; never more than fit the page.
     #[inline]
     pub fn slots(&self) -> Result<usize, Torn> {
         let slots = usize::from(self.0.u16(AT_SLOTS)?);
@@ -151,7 +151,7 @@ impl<B: Bytes> Node<B> {
         }
     }
 
-    /// 0 for a leaf. It is asked of every node on the way down: a page of another kind is told by that.
+    /// The level, 0 for a leaf. Every node on the descent is checked: a page of another kind is an error.
     #[inline]
     pub fn level(&self) -> Result<u8, Torn> {
         match self.0.array(AT_KIND)? {
@@ -170,13 +170,13 @@ impl<B: Bytes> Node<B> {
         })
     }
 
-    /// Length of the prefix that all keys of the node have.
+    /// Length of the prefix that all keys of the node share.
     #[inline]
     pub fn prefix_len(&self) -> Result<usize, Torn> {
         self.0.u16(AT_PREFIX).map(usize::from)
     }
 
-    /// Whether `key` is there, and the slot where it is or belongs. `key` lies between the fences.
+    /// Whether `key` exists, and the slot where it is or belongs. `key` is between the fences.
     #[inline]
     pub fn search(&self, key: &[u8]) -> Result<(usize, bool), Torn> {
         let suffix = key.get(self.prefix_len()?..).ok_or(Torn)?;
@@ -198,7 +198,7 @@ impl<B: Bytes> Node<B> {
         Ok((low, false))
     }
 
-    /// How a slot's key compares with one that has the same head.
+    /// Compares a slot's key with a key that has the same head.
     #[inline]
     fn compare_rest(&self, slot: Slot, suffix: &[u8]) -> Result<Ordering, Torn> {
         if slot.suffix_len <= HEAD_BYTES || suffix.len() <= HEAD_BYTES {
@@ -207,13 +207,13 @@ impl<B: Bytes> Node<B> {
         self.0.compare(slot.at + 2, slot.rest_len(), &suffix[HEAD_BYTES..])
     }
 
-    /// Which child of an inner node has `key`: 0 is the first child, i + 1 that of slot i.
+    /// The index of the child of an inner node for `key`: 0 is the first child, i + 1 that of slot i.
     #[inline]
     pub fn child_index(&self, key: &[u8]) -> Result<usize, Torn> {
         self.search(key).map(|(slot, found)| slot + usize::from(found))
     }
 
-    /// The child of that index.
+    /// The child at that index.
     #[inline]
     pub fn child(&self, index: usize) -> Result<PageNo, Torn> {
         let at = match index.checked_sub(1) {
@@ -234,13 +234,13 @@ impl<B: Bytes> Node<B> {
         Ok((slot.at + 2 + slot.rest_len(), len))
     }
 
-    /// Whether most of a slot's value lies in overflow pages.
+    /// Whether most of a slot's value is in overflow pages.
     #[inline]
     pub fn is_large(&self, index: usize) -> Result<bool, Torn> {
         Ok(self.0.u16(self.slot(index)?.at)? & VALUE_IS_LARGE != 0)
     }
 
-    /// Appends a slot's value to `out`, of a large one what lies in the leaf; whether it is large.
+    /// Appends a slot's value to `out`, or for a large value its part in the leaf; returns whether it is large.
     #[inline]
     pub fn append_value(&self, index: usize, out: &mut Vec<u8>) -> Result<bool, Torn> {
         let slot = self.slot(index)?;
@@ -276,7 +276,7 @@ impl<B: Bytes> Node<B> {
         self.append_suffix(index, out)
     }
 
-    /// A slot's key in a vector of its own.
+    /// A slot's key, copied.
     pub fn key(&self, index: usize) -> Result<Vec<u8>, Torn> {
         let mut key = Vec::new();
         self.key_into(index, &mut key)?;
@@ -314,19 +314,19 @@ impl<B: Bytes> Node<B> {
         Ok(true)
     }
 
-    /// Whether all keys that can lie in the node come before `key`.
+    /// Whether all keys in the range of the node come before `key`.
     pub fn ends_before(&self, key: &[u8]) -> Result<bool, Torn> {
         let (at, len) = self.upper_place()?;
         Ok(!self.is_last()? && self.0.compare(at, len, key)? != Ordering::Greater)
     }
 
-    /// Replaces `key`, which lies in the node, by the upper fence, where the next node begins; false if there is none. A
-    /// fence that is not beyond the key is [`Torn`]: who goes from node to node by fences gets on, or ends.
-    pub fn go_on(&self, key: &mut Vec<u8>) -> Result<bool, Torn> {
+    /// Replaces `key`, which is in the node, by the upper fence, where the next node begins; false if there is none. A
+    /// fence that is not beyond the key is [`Torn`], so a walk along the fences always ends.
+    pub fn advance_key(&self, key: &mut Vec<u8>) -> Result<bool, Torn> {
         if self.ends_before(key)? { Err(Torn) } else { self.upper_into(key) }
     }
 
-    /// Both fences, in vectors of their own.
+    /// Both fences, copied.
     pub fn fences(&self) -> Result<Fences, Torn> {
         let (mut lower, mut upper) = (Vec::new(), Vec::new());
         self.lower_into(&mut lower)?;
@@ -350,20 +350,20 @@ impl<B: Bytes> Node<B> {
         if begin <= end && end <= self.0.bytes() { Ok((begin, end)) } else { Err(Torn) }
     }
 
-    /// Bytes that one more entry may take, its slot included; some of them only after compaction.
+    /// Bytes that one more entry may have, including its slot; some of them only after compaction.
     pub fn free_bytes(&self) -> Result<usize, Torn> {
         let heap_begin = usize::from(self.0.u16(AT_HEAP_BEGIN)?);
         let slots_end = NODE_HEADER_BYTES + self.slots()? * SLOT_BYTES;
         Ok(heap_begin.checked_sub(slots_end).ok_or(Torn)? + usize::from(self.0.u16(AT_DEAD)?))
     }
 
-    /// Whether one more entry with such a key fits. The key lies between the fences.
+    /// Whether one more entry with such a key fits. The key is between the fences.
     pub fn fits(&self, key_len: usize, value_len: usize) -> Result<bool, Torn> {
         let suffix_len = key_len.checked_sub(self.prefix_len()?).ok_or(Torn)?;
         Ok(SLOT_BYTES + heap_bytes(suffix_len, value_len) <= self.free_bytes()?)
     }
 
-    /// Whether the value of slot `index`, whose key has `key_len` bytes, can become one of `value_len` bytes.
+    /// Whether a value of `value_len` bytes fits in slot `index`, whose key has `key_len` bytes.
     pub fn fits_instead(&self, index: usize, key_len: usize, value_len: usize) -> Result<bool, Torn> {
         let (_, old_len) = self.value(index)?;
         let suffix_len = key_len.checked_sub(self.prefix_len()?).ok_or(Torn)?;
@@ -371,7 +371,7 @@ impl<B: Bytes> Node<B> {
         Ok(SLOT_BYTES + heap_bytes(suffix_len, value_len) <= self.free_bytes()? + freed)
     }
 
-    /// Slot of the last insert, and how many inserts in a row each came right after the one before.
+    /// Slot of the last insert, and the number of consecutive inserts that each came right after the previous one.
     pub fn insert_pattern(&self) -> Result<(usize, usize), Torn> {
         Ok((usize::from(self.0.u16(AT_LAST_INSERT)?), usize::from(self.0.u16(AT_ASCENDING)?)))
     }
@@ -380,9 +380,9 @@ impl<B: Bytes> Node<B> {
 /// The range of keys of a node: from `lower`, up to before `upper`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fences {
-    /// The first key that may be there; empty for the leftmost nodes.
+    /// The first key of the range; empty for the leftmost nodes.
     pub lower: Vec<u8>,
-    /// The first key that is beyond; `None` for the rightmost nodes.
+    /// The first key beyond the range; `None` for the rightmost nodes.
     pub upper: Option<Vec<u8>>,
 }
 
@@ -395,7 +395,7 @@ impl<'b> Node<&'b [u8]> {
 }
 
 impl Fences {
-    /// All keys.
+    /// Fences around all keys.
     pub fn all() -> Self {
         Fences { lower: Vec::new(), upper: None }
     }
@@ -455,7 +455,7 @@ fn verify_bounds(page: &[u8]) -> Result<bool, Torn> {
         return Err(Torn);
     }
     let mut taken = Taken([0; PAGE_BYTES_MAX / 64]);
-    // What is empty lies nowhere: the heap may begin behind it once what lay there is removed.
+    // An empty entry has no position: the heap may begin behind it after other entries were removed.
     let mut take = |at: usize, len: usize| {
         let lies_apart = (len == 0 || at >= heap_begin) && at + len <= heap_end && taken.take(at, len);
         if lies_apart { Ok(len) } else { Err(Torn) }

@@ -1,8 +1,8 @@
 //! Changes of a page, as values: applied when they are made, and again, from the redo log, by recovery.
 //!
 //! One function changes the page in both cases ([`Op::apply`]), and it is deterministic: the same operation on the same
-//! bytes gives the same bytes. So a record needs to say what was done, not what came of it (physiological logging).
-//! Whether a record is due is told by the page's LSN.
+//! bytes has the same result. So a record describes the operation, not its result (physiological logging). The page's
+//! LSN says whether a record is due.
 //!
 //! ```text
 //! offset size
@@ -14,12 +14,12 @@
 //!     14    2  c: length of the value (bit 15: it is large) or of the bytes; cut, image, unlogged: 0
 //!     16       insert: key, value; replace: value; write: bytes; image: the page without the hole; cut: fence
 //! ```
-//! An image leaves out the unused middle of a node, or end of an overflow page (the hole), which is zero when the page is
-//! made from it.
+//! An image leaves out the unused middle of a node, or end of an overflow page (the hole), which is zero when the page
+//! is restored.
 //!
-//! *Unlogged* is no change: what was logged of so many pages, from this one on, is void, since a bulk load fills them
-//! without the log. Recovery neither replays it nor reads the pages for it, which may be torn as long as nobody refers to
-//! them (MariaDB's recovery skips what precedes an INIT_PAGE or FREE_PAGE record likewise).
+//! *Unlogged* is no change: it voids the earlier records of a run of pages, since a bulk load fills these without the
+//! log. Recovery neither replays the records nor reads the pages for them. The pages may be torn as long as nothing
+//! refers to them. (MariaDB's recovery also skips records before an INIT_PAGE or FREE_PAGE record.)
 
 use super::edit::NodeMut;
 use super::node::{CHILD_BYTES, LARGE_BYTES, Node, Stored, VALUE_IS_LARGE, VALUE_LENGTH};
@@ -73,7 +73,7 @@ pub enum Op<'b> {
     Write {
         /// Their offset.
         at: usize,
-        /// What is there now.
+        /// The present bytes.
         bytes: &'b [u8],
     },
     /// The whole page: what lies before and after the hole.
@@ -83,25 +83,25 @@ pub enum Op<'b> {
         /// The bytes after it.
         tail: &'b [u8],
     },
-    /// What was logged of so many pages, from this one on, is void.
+    /// Voids the earlier records of this many pages, from this one on.
     Unlogged {
         /// How many.
         pages: u16,
     },
 }
 
-/// A record that cannot be, or not on this page.
+/// A record that is invalid, or invalid on this page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BadRecord;
 
 impl<'b> Op<'b> {
-    /// What makes any page of these bytes.
+    /// An operation that turns any page into these bytes.
     pub fn image(page: &'b [u8]) -> Self {
         let (hole, end) = hole(page);
         Op::Image { head: &page[..hole], tail: &page[end..] }
     }
 
-    /// Bytes of the record, at most, of an image.
+    /// Maximum bytes of the record of an image.
     pub fn image_bytes_max(page_bytes: usize) -> usize {
         RECORD_HEADER_BYTES + page_bytes
     }
@@ -120,7 +120,7 @@ impl<'b> Op<'b> {
             }
     }
 
-    /// Appends the record to `out`. `page_bytes`: of the page that it is for.
+    /// Appends the record to `out`. `page_bytes` is the size of its page.
     pub fn encode(&self, page: PageNo, page_bytes: usize, out: &mut Vec<u8>) {
         let (kind, a, b, c, parts): (u8, usize, usize, usize, [&[u8]; 2]) = match *self {
             Op::Insert { slot, key, value } => {
@@ -143,7 +143,7 @@ impl<'b> Op<'b> {
         parts.into_iter().for_each(|part| out.extend_from_slice(part));
     }
 
-    /// Takes the first record off `bytes`, of pages of `page_bytes`.
+    /// Decodes and removes the first record of `bytes`, for pages of `page_bytes`.
     pub fn decode(bytes: &mut &'b [u8], page_bytes: usize) -> Result<(PageNo, Op<'b>), BadRecord> {
         let all: &'b [u8] = bytes;
         let (head, rest) = all.split_at_checked(RECORD_HEADER_BYTES).ok_or(BadRecord)?;
@@ -174,13 +174,13 @@ impl<'b> Op<'b> {
         Ok((PageNo(read_u64(head, 0)), op))
     }
 
-    /// Whether the page's bytes before do not matter.
+    /// Whether the page's previous bytes do not matter.
     pub fn makes_page(&self) -> bool {
         matches!(self, Op::Image { .. })
     }
 
-    /// Changes the page, whose bytes were verified or made here. A record that does not fit it, or is of no change, changes
-    /// nothing.
+    /// Changes the page, whose bytes were verified or created here. A record that does not fit it, or describes no
+    /// change, changes nothing.
     pub fn apply(&self, page: &mut [u8]) -> Result<(), BadRecord> {
         match *self {
             Op::Image { head, tail } => {
@@ -223,7 +223,7 @@ impl<'b> Op<'b> {
         .ok_or(BadRecord)
     }
 
-    /// Whether an image is one of page `no`.
+    /// Whether an image is of page `no`.
     pub fn is_of(&self, no: PageNo) -> bool {
         match self {
             Op::Image { head, .. } => head.len() >= COMMON_HEADER_BYTES && read_u64(head, AT_PAGE_NO) == no.0,
@@ -244,7 +244,7 @@ fn slots(node: Node<&[u8]>) -> usize {
     node.slots().unwrap_or(0)
 }
 
-/// The unused middle of a node or end of an overflow page; empty for others, and for those that are not as they should be.
+/// The unused middle of a node or end of an overflow page; empty for other pages, and for invalid ones.
 fn hole(page: &[u8]) -> (usize, usize) {
     if page[AT_KIND] == KIND_OVERFLOW {
         let length = overflow::length(page).unwrap_or(overflow::bytes_per_page(page.len()));
@@ -304,7 +304,7 @@ mod tests {
         let image = Op::image(&page);
         let mut other = vec![0xee; 4096];
         image.apply(&mut other).unwrap();
-        // The hole may hold what was there before; all that is used is the same, and stays so.
+        // The hole may keep its old bytes; all used bytes are the same, and stay so.
         for op in [
             Op::Insert { slot: 1, key: b"c", value: b"3".into() },
             Op::Replace { slot: 0, value: b"longer".into() },

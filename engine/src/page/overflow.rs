@@ -1,4 +1,4 @@
-//! Overflow pages: what of a large value does not lie in its leaf.
+//! Overflow pages: the part of a large value that is not in its leaf.
 //!
 //! ```text
 //! offset size
@@ -14,10 +14,11 @@
 //!     40    8  its stamp
 //!     48    8  its length, bytes, the first ones included
 //! ```
-//! All pages of a value but the last are full. They are written before an entry refers to them, and never changed while
-//! one does. No two values have the same stamp: a page that has the stamp has the value's bytes, so a reader needs to hold
-//! nothing between the entry and the pages. So stamps bear the number of the opening ([`first_stamp`]): positions in the log,
-//! which they were once, do not tell the values of a bulk load apart from those after the next opening.
+//! All pages of a value except the last are full. They are written before an entry refers to them, and never changed
+//! while an entry does. No two values have the same stamp: a page that has the stamp has the value's bytes, so a reader
+//! needs to hold nothing between the entry and the pages. For that reason a stamp includes the number of the opening
+//! ([`first_stamp`]). Positions in the log alone would not distinguish the values of a bulk load from values after the
+//! next opening.
 
 use super::node::{LARGE_BYTES, LARGE_PREFIX_BYTES};
 use super::{AT_KIND, AT_OWNER};
@@ -29,7 +30,7 @@ const AT_INDEX: usize = 48;
 const AT_LENGTH: usize = 52;
 pub(super) const AT_BYTES: usize = 56;
 
-/// Values that an opening of the database can give stamps to, as a power of two.
+/// The number of stamps per opening of the database, as a power of two.
 const STAMPS_LOG2: u32 = 40;
 
 /// The first stamp of the opening with this number; each of its values has the next one. Bit 63 is set, which is in none of

@@ -1,4 +1,4 @@
-//! The pending page: overflow pages that no entry refers to, since their value is being written or being freed.
+//! The pending page: overflow pages that no entry refers to, since their value is being written or freed.
 //!
 //! ```text
 //! offset size
@@ -9,12 +9,11 @@
 //!           8  the first of some pages in a row that were allocated for it; 0 for none
 //!           8  how many they are
 //! ```
-//! What a slot has is freed by whoever uses the slot next, at the latest when the database is opened again, if its pages
-//! can be read.
+//! The slot's next user frees its pages, or the next open of the database, if the pages are readable.
 
 use super::{KIND_PENDING, PageNo, format, read_u64, write_u64};
 
-/// The pending page's number: the first one that is not page 0 or a bitmap.
+/// The pending page's number: the first page that is neither page 0 nor a bitmap.
 pub(crate) const PENDING_PAGE: PageNo = PageNo(2);
 /// Slots of the page.
 pub(crate) const SLOTS: usize = 120;

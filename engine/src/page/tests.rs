@@ -45,9 +45,9 @@ fn a_sealed_page_passes() {
 fn a_fence_that_is_not_beyond_the_key_is_no_way_on() {
     let page = sealed_node(7);
     let (node, mut key) = (Node(&page[..]), b"key-50".to_vec());
-    assert_eq!(node.go_on(&mut key), Ok(true));
+    assert_eq!(node.advance_key(&mut key), Ok(true));
     assert_eq!(key, b"key-9");
-    assert_eq!(node.go_on(&mut key), Err(Torn));
+    assert_eq!(node.advance_key(&mut key), Err(Torn));
 }
 
 /// Or the removal of one takes a part of the other along, or of a fence.

@@ -1,15 +1,15 @@
-//! The log buffer's memory: a file, so that what is appended outlives the process.
+//! The log buffer's memory: a mapped file, so that appended frames outlive the process.
 //!
-//! `redobuffer.flifo`: a header (`header.rs`), and the ring of `ring.rs`, mapped. Byte `lsn` of the stream lies at
-//! `4096 + lsn % size`, in the machine's order of bytes, from its append until it was written to the log's files. So a commit that
-//! has to survive no more than the end of the process asks nothing of the operating system: once its frame and all before
-//! it are complete, they are in the page cache. (MariaDB appends to a mapped log as well, where that is persistent memory:
-//! `innodb_log_file_mmap`.) The file is never synced. What a power cut leaves of it is anything, and harmless: a frame
-//! is told by its LSN, epoch and checksum. On a file system that has no such mappings, or where they are not safe, the ring is
-//! plain memory, and such a commit waits until it is written.
+//! `redobuffer.flifo` has a header (`header.rs`) and the ring of `ring.rs`. Byte `lsn` of the stream lies at `4096 +
+//! lsn % size`, in native byte order, from its append until it is written to the log's files. So a commit that must
+//! survive only the end of the process makes no system call: once its frame and all before it are complete, they are in
+//! the page cache. (MariaDB also appends to a mapped log, on persistent memory: `innodb_log_file_mmap`.) The file is
+//! never synced. A power cut may leave any content, which is harmless: a frame is recognized by its LSN, epoch and
+//! checksum. On a file system without safe shared mappings, the ring is plain memory, and such a commit waits until it
+//! is written.
 //!
-//! When an opening finds that the database was not closed, it puts the frames that follow the end of the log's files into
-//! these ([`Reader::take_over`](super::Reader::take_over)); each opening begins with zeros.
+//! An open that finds the database not closed moves the frames that follow the end of the log's files into these
+//! ([`Reader::take_over`](super::Reader::take_over)); each open begins with zeros.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -41,8 +41,8 @@ fn ring_bytes(bytes: u64) -> u64 {
     bytes.max(BLOCK_BYTES).next_power_of_two()
 }
 
-/// Reads the ring once, through the page cache, where a mapping finds it then. Who touches a mapped page that cannot be read dies
-/// of it (SIGBUS); here it is an error.
+/// Reads the ring once into the page cache, where the mapping finds it. Touching a mapped page that cannot be read
+/// raises SIGBUS; here a failed read is an error.
 fn read_all(file: &dyn DiskFile, bytes: u64) -> io::Result<()> {
     let mut part = vec![0; READ_BYTES.min(bytes) as usize];
     // Both are powers of two.
@@ -80,7 +80,7 @@ impl LogBuffer {
         let words = (bytes / ALIGNMENT_BYTES) as usize;
         match file.map(HEADER_BYTES, words) {
             Ok(words) => Ok(LogBuffer { words, is_mapped: true }),
-            // What is there counts all the same: the files may have come from where it was mapped.
+            // The content counts all the same: the files may come from a system where it was mapped.
             Err(error) if error.kind() == io::ErrorKind::Unsupported => {
                 let mut found = vec![0; bytes as usize];
                 file.read_at(&mut found, HEADER_BYTES)
@@ -93,14 +93,14 @@ impl LogBuffer {
         }
     }
 
-    /// Whether what is in it outlives the process.
+    /// Whether its content outlives the process.
     pub(super) fn is_mapped(&self) -> bool {
         self.is_mapped
     }
 
     /// Removes the file, as far as it goes.
     pub(crate) fn remove(disk: &dyn Disk) {
-        // What is left of it is found, and named, by whoever opens or makes it.
+        // The next open or creation finds and reports a leftover.
         let _ = disk.remove(NAME);
     }
 
@@ -116,7 +116,7 @@ impl LogBuffer {
 
     /// The ring's words, all of them zero.
     pub(super) fn into_zeros(self) -> SharedWords {
-        // Only what is not: who opens a database and changes nothing leaves its files as they are.
+        // Only nonzero words: an open without changes leaves its files as they are.
         let used = self.words.iter().filter(|word| word.load(Ordering::Relaxed) != 0);
         used.for_each(|word| word.store(0, Ordering::Relaxed));
         self.words

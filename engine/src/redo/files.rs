@@ -1,7 +1,7 @@
-//! The log's files: equal segments, made once, written round and round.
+//! The log's files: equal segments, created once and written cyclically.
 //!
-//! `redo0.flifo` to `redo3.flifo`, each with a header (`header.rs`) and a part of the stream.
-//! Byte `lsn` of the stream lies in segment `lsn / segment_bytes % segments`, at `4096 + lsn % segment_bytes`.
+//! `redo0.flifo` to `redo3.flifo`, each with a header (`header.rs`) and a part of the stream. Byte `lsn` of the stream
+//! lies in segment `lsn / segment_bytes % segments`, at `4096 + lsn % segment_bytes`.
 //!
 //! The segments are written with zeros when they are made, so that a commit's sync has no file system metadata to
 //! write. They are read and written through the operating system's page cache: with
@@ -60,7 +60,7 @@ impl LogFiles {
         LogFiles { segment_bytes, paths, segments: RwLock::new(Some(segments)) }
     }
 
-    /// A log without files, of a database that is only read: whoever reads or writes it gets [`Error::Closed`].
+    /// A log without files, for a read-only database: reads and writes return [`Error::Closed`].
     pub(crate) fn none(disk: &dyn Disk, capacity_bytes: u64) -> LogFiles {
         let paths = (0..SEGMENTS).map(|index| disk.path(&name(index))).collect();
         LogFiles { segment_bytes: segment_bytes(capacity_bytes), paths, segments: RwLock::new(None) }
@@ -69,7 +69,7 @@ impl LogFiles {
     /// Removes the segments, as far as it goes.
     pub(crate) fn remove(disk: &dyn Disk) {
         for index in 0..SEGMENTS {
-            // What is left of them is found, and named, by whoever opens or makes them.
+            // The next open or creation finds and reports leftovers.
             let _ = disk.remove(&name(index));
         }
     }
@@ -120,7 +120,7 @@ impl LogFiles {
         })
     }
 
-    /// Makes what was written in `[from, to)` durable.
+    /// Makes the bytes written in `[from, to)` durable.
     pub(super) fn sync(&self, from: Lsn, to: Lsn) -> Result<()> {
         self.with_segments(|segments| {
             let (first, last) = (from.0 / self.segment_bytes, to.0.saturating_sub(1) / self.segment_bytes);
@@ -134,7 +134,7 @@ impl LogFiles {
         })
     }
 
-    /// Writes what is in `[from, to)` once more, and makes it durable.
+    /// Writes the content of `[from, to)` once more, and makes it durable.
     pub(crate) fn rewrite(&self, from: Lsn, to: Lsn) -> Result<()> {
         let mut buffer = AlignedBuffer::new(ZEROS_BYTES.min(self.segment_bytes as usize));
         let mut at = from.0 / BLOCK_BYTES * BLOCK_BYTES;
@@ -172,7 +172,7 @@ impl LogFiles {
         f(read(&self.segments).as_ref().ok_or(Error::Closed)?)
     }
 
-    /// Lets go of the files.
+    /// Closes the files.
     pub(super) fn close(&self) {
         *write(&self.segments) = None;
     }

@@ -1,4 +1,4 @@
-//! A frame: the records of one mini-transaction, whole or not there.
+//! A frame: the records of one mini-transaction, complete or absent.
 //!
 //! ```text
 //! offset size
@@ -10,13 +10,13 @@
 //!     16    n  records
 //!          ..  0 up to a multiple of 8
 //! ```
-//! The LSN in the checksum tells a frame of an earlier round through the files; see [`super`] for the epoch.
+//! The LSN in the checksum distinguishes frames of an earlier cycle through the files; see [`super`] for the epoch.
 
 pub(super) const HEADER_BYTES: usize = 16;
 /// Frames begin at multiples of this.
 pub(super) const ALIGNMENT_BYTES: u64 = 8;
 
-/// Bytes that a frame takes whose records have `payload_bytes`.
+/// Bytes of a frame whose records have `payload_bytes`.
 pub(super) fn frame_bytes(payload_bytes: usize) -> u64 {
     ((HEADER_BYTES + payload_bytes) as u64).next_multiple_of(ALIGNMENT_BYTES)
 }
@@ -38,7 +38,7 @@ pub(super) fn checksum(lsn: u64, length: u32, epoch: u32, behind: u32, payload: 
     crc32c::crc32c_append(crc32c::crc32c(&head), payload)
 }
 
-/// What is found where a frame should be.
+/// The content at the position of a frame.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Found<'b> {
     /// A whole frame of this length. When it was appended, all before `durable` was durable, if that is known.

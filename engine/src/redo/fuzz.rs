@@ -1,4 +1,4 @@
-//! Logs of any bytes.
+//! Arbitrary logs.
 
 use uuid::Uuid;
 
@@ -19,8 +19,9 @@ const PAYLOAD_MAX: usize = 2000;
 const EPOCH: u32 = 2;
 const LAST_EPOCH: u32 = 4;
 
-/// Reads a log as recovery does: what is in the files, then what a killed process left in the log's buffer, then behind the
-/// end. The first byte says how many 16 bytes of the input are frames in the files; the others are in the buffer.
+/// Reads a log as recovery does: the files, then the frames that a killed process left in the log's buffer, then the
+/// part behind the end. The first byte says how many 16-byte units of the input are frames in the files; the others are
+/// in the buffer.
 pub fn log(data: &[u8]) {
     frames_of(data);
 }
@@ -39,14 +40,14 @@ fn frames_of(data: &[u8]) -> usize {
     files.write(LSN_START, &stream).expect("a sound disk");
     let start = Checkpoint { lsn: LSN_START.0, epoch: EPOCH };
     let mut reader = Reader::new(&files, start, LAST_EPOCH, PAYLOAD_MAX);
-    // As if nothing of it were needed.
+    // As if recovery needed none of it.
     reader.is_followed().expect("a sound disk");
     let in_files = read_on(&mut reader);
     let mut left = frames(reader.end().0, input.0);
     left.truncate(BLOCK_BYTES as usize);
     buffer.put(reader.end(), &left);
     match reader.take_over(&buffer) {
-        // More than there is room for.
+        // More than fits.
         Err(Error::CorruptRedo { .. }) => return in_files,
         taken => taken.expect("a sound disk"),
     }
@@ -92,7 +93,7 @@ fn frames(at: u64, data: &[u8]) -> Vec<u8> {
         let mut frame = head.to_vec();
         frame.resize(HEADER_BYTES, 0);
         let word = |at: usize| u32::from_le_bytes(frame[at..at + 4].try_into().expect("four bytes"));
-        // Lengths that are nearly right, unless it is to be any.
+        // Nearly valid lengths, unless any is allowed.
         let length = if how & 2 == 0 { word(0) % (PAYLOAD_MAX as u32 + 8) } else { word(0) };
         let (epoch, behind) = (word(8), word(12));
         frame[..4].copy_from_slice(&length.to_le_bytes());

@@ -1,4 +1,4 @@
-//! The block that each of the log's files begins with.
+//! The header block of each log file.
 //!
 //! ```text
 //! offset size
@@ -25,9 +25,9 @@ pub(super) const HEADER_BYTES: u64 = BLOCK_BYTES;
 /// A kind of the log's files.
 pub(super) struct Kind {
     pub(super) magic: [u8; 8],
-    /// How many files of it there are.
+    /// The number of files of this kind.
     pub(super) files: u32,
-    /// What it is, for people.
+    /// Its name in messages.
     pub(super) name: &'static str,
 }
 
@@ -45,7 +45,8 @@ impl Kind {
         block
     }
 
-    /// The bytes behind the header of `file`, if it is file `number` of this kind and of this database, and has so many.
+    /// Reads the header; returns the bytes behind it if the file is file `number` of this kind and this database, with
+    /// that size.
     pub(super) fn read(&self, file: &dyn DiskFile, path: String, number: u32, database: Uuid) -> Result<u64> {
         let mut block = Block::zeroed();
         match file.read_at(block.bytes_mut(), 0) {

@@ -1,21 +1,22 @@
-//! The redo log: what was changed, on disk before any changed page is.
+//! The redo log: every change is on disk before the changed page.
 //!
 //! # The stream
 //! The log is one endless stream of bytes; an [`Lsn`] is an offset in it. A mini-transaction's records are one *frame*
-//! (`frame.rs`), whole or not there: recovery replays frames from the last checkpoint up to the first that is not
-//! whole. A changed page bears the LSN of its frame's end.
+//! (`frame.rs`), complete or absent: recovery replays frames from the last checkpoint up to the first incomplete one. A
+//! changed page has the LSN of its frame's end.
 //!
 //! # Protocol
-//! 1. **Promise** (`Log::promise`, before the first latch; may wait): room in the log buffer and in the files for the
-//!    most that the mini-transaction can write. After that nothing on its way waits.
-//! 2. **Append** (`Promise::append`, latches held): one `fetch_add` gives the frame its place; the records are
-//!    copied into the ring (`ring.rs`); the header word, stored last, says that the frame is complete. Frames become
-//!    complete in any order. The ring is a mapped file (`buffer_file.rs`).
-//! 3. **Write** (`writer.rs`): whoever leads takes the complete frames off the ring, in order, and writes them.
-//!    A block of 4 KiB that is begun is written whole, with zeros behind the last frame.
-//! 4. **Commit** ([`Log::make_durable`], nothing held). To survive the end of the process, it is enough that its frame and
-//!    all before it are complete. To survive a power cut, outside of admission, one thread leads, writes and syncs for all
-//!    that wait; the others park until their LSN is durable. The first left over leads next (`stage.rs`).
+//! 1. **Promise** (`Log::promise`, before the first latch; may wait): reserves space in the log buffer and in the files
+//!    for the most that the mini-transaction can write. After that, the mini-transaction never waits for the log.
+//! 2. **Append** (`Promise::append`, latches held): one `fetch_add` gives the frame its place; the records are copied
+//!    into the ring (`ring.rs`); the header word, stored last, marks the frame as complete. Frames become complete in
+//!    any order. The ring is a mapped file (`buffer_file.rs`).
+//! 3. **Write** (`writer.rs`): the leader takes the complete frames off the ring, in order, and writes them. It writes
+//!    the last block of 4 KiB whole, with zeros behind the last frame.
+//! 4. **Commit** ([`Log::make_durable`], nothing held). To survive the end of the process, it is enough that its frame
+//!    and all before it are complete. To survive a power cut, one thread, without a slot, leads: it writes and syncs
+//!    for all that wait; the others park until their LSN is durable. The first thread left over leads next
+//!    (`stage.rs`).
 //!
 //! # Room
 //! ```text
@@ -23,25 +24,25 @@
 //!      |------------------|---------|----------|--------|------------|-- ... ---------|
 //!       needed by recovery                 ring           not yet appended             would be overwritten
 //! ```
-//! `promised = next + the promises that are out`, and a promise is given only if `promised` stays within both the
-//! files and the ring. A block that is begun is written whole, so in the files the room begins with the block that the checkpoint
-//! lies in. So an append can never overrun either, whatever the number of threads: that is the margin theorem
-//! (asserted in `append`). Promises that had to wait for a checkpoint are counted ([`RedoStats::hard_stops`]);
-//! back-pressure long before is the business of the rooms above ([`Log::checkpoint_age_share`]).
+//! `promised = next + the outstanding promises`, and a promise is given only if `promised` stays within both the files
+//! and the ring. The last block is written whole, so the space in the files begins with the block of the checkpoint. So
+//! an append can never overrun either, whatever the number of threads (asserted in `append`). Promises that had to wait
+//! for a checkpoint are counted ([`RedoStats::hard_stops`]); the modules above apply back-pressure long before
+//! ([`Log::checkpoint_age_share`]).
 //!
 //! # Failure
-//! A failed write or sync is final: nothing is known of what is durable. From then on every promise and every wait for
-//! durability is [`Error::Stopped`], and no checkpoint is made. What is on disk is recovered at the next open.
+//! A failed write or sync is final: the durable part is unknown. From then on every promise and every wait for
+//! durability returns [`Error::Stopped`], and no checkpoint is made. The next open recovers from the disk.
 //!
 //! # Files
-//! [`SEGMENTS`] files of equal size, made once and used round and round (`files.rs`). A frame of an earlier round, or
-//! one that was written behind a hole before a crash, is told by its LSN and by its *epoch*: the number of the
+//! [`SEGMENTS`] files of equal size, created once and reused cyclically (`files.rs`). A frame of an earlier cycle, or
+//! a frame that was written behind a hole before a crash, is recognized by its LSN and by its *epoch*: the number of the
 //! opening that wrote it, which never decreases along the stream and is durable before the first write.
 //!
 //! # Lock order
-//! The checkpoint's lock before the writer's locks and the tablespace's. Of the writer's, that of the syncs is held during
-//! a sync, and before that of the writes, which is held during a write; both are taken with no latch held. The ring has no
-//! lock.
+//! The checkpoint's lock before the writer's locks and the tablespace's. Of the writer's, the lock of the syncs is held
+//! during a sync, and is taken before the lock of the writes, which is held during a write; both are taken with no
+//! latch held. The ring has no lock.
 
 mod buffer_file;
 mod files;
@@ -49,7 +50,7 @@ mod frame;
 #[cfg(any(fuzzing, test))]
 pub(crate) mod fuzz;
 mod header;
-mod lot;
+mod parking;
 mod reader;
 mod ring;
 mod stage;
@@ -76,20 +77,20 @@ use frame::frame_bytes;
 use ring::Ring;
 use writer::Writer;
 
-/// Files of the log.
+/// The number of log files.
 pub const SEGMENTS: u32 = 4;
-/// What is written of the files at least, and what the operating system's page cache has for a page, at least.
+/// The minimum write to the files, and the minimum page size of the operating system's page cache.
 pub(crate) const BLOCK_BYTES: u64 = 4096;
 /// Where the log of a new database begins: 0 means "never changed".
 pub(crate) const LSN_START: Lsn = Lsn(BLOCK_BYTES);
-/// Who finds no room looks again after this, should the one who makes room have missed it.
+/// A thread that waits for space checks again after this time, in case it missed the notification.
 const ROOM_WAIT: Duration = Duration::from_millis(2);
 /// Changes are held back when the log is needed from further back than this share of its capacity.
-const HOLD_BACK_FROM: f64 = 0.7;
+const THROTTLE_FROM: f64 = 0.7;
 /// How long a change is held back when the log is full.
-const HOLD_BACK_MAX: Duration = Duration::from_millis(20);
+const THROTTLE_MAX: Duration = Duration::from_millis(20);
 
-/// How much of a commit has happened when it returns.
+/// How durable a commit is when it returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
     /// It is in the page cache, and survives the end of the process.
@@ -98,26 +99,26 @@ pub enum Durability {
     Synced,
 }
 
-/// What the log did since it was opened, and how full it is.
+/// Counters of the log since it was opened, and its fill level.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RedoStats {
-    /// End of all that was appended.
+    /// End of the appended frames.
     pub next_lsn: u64,
-    /// End of what is durable.
+    /// End of the durable part.
     pub durable_lsn: u64,
     /// Where recovery would begin.
     pub checkpoint_lsn: u64,
-    /// What the files hold, bytes.
+    /// Capacity of the files, bytes.
     pub capacity_bytes: u64,
     /// Batches written.
     pub writes: u64,
-    /// Bytes written, zeros behind the last frame of a block included.
+    /// Bytes written, including zeros behind the last frame of a block.
     pub written_bytes: u64,
     /// Syncs.
     pub syncs: u64,
-    /// Times that a thread waited for room in the log buffer.
+    /// How many times a thread waited for space in the log buffer.
     pub buffer_waits: u64,
-    /// Times that a thread waited for a checkpoint: each is a failure of the back-pressure.
+    /// How many times a thread waited for a checkpoint: each is a failure of the back-pressure.
     pub hard_stops: u64,
 }
 
@@ -125,7 +126,7 @@ pub struct RedoStats {
 pub struct Log {
     space: Arc<Tablespace>,
     ring: Ring,
-    /// What is complete in the ring outlives the process.
+    /// Complete frames in the ring outlive the process.
     ring_is_mapped: bool,
     writer: Writer,
     capacity_bytes: u64,
@@ -137,13 +138,13 @@ pub struct Log {
     checkpoint: AtomicU64,
     /// No promise is given any more.
     sealed: AtomicBool,
-    /// Held while a checkpoint is made: what is on disk must not go back behind what is here.
+    /// Held during a checkpoint, so that an older checkpoint cannot overwrite a newer one on disk.
     checkpointing: Mutex<()>,
     buffer_waits: AtomicU64,
     hard_stops: AtomicU64,
 }
 
-/// Room in the log for one mini-transaction: what it does not use is given back at the drop.
+/// Reserved log space of one mini-transaction; the drop returns the unused part.
 #[must_use]
 pub(crate) struct Promise<'l> {
     log: &'l Log,
@@ -151,8 +152,8 @@ pub(crate) struct Promise<'l> {
 }
 
 impl Log {
-    /// A log in new files on `disk`, with room for `capacity_bytes` and `buffer_bytes` of them in memory. It goes on
-    /// where the tablespace's checkpoint is, as if nothing lay before: of a new database, or one that was closed.
+    /// Creates a log in new files on `disk`, with a capacity of `capacity_bytes`, and `buffer_bytes` of memory. It
+    /// continues at the tablespace's checkpoint with an empty past: the database is new, or was closed.
     pub fn create(
         disk: &dyn Disk,
         space: &Arc<Tablespace>,
@@ -168,8 +169,8 @@ impl Log {
         Ok(Log::new(space, files, buffer, Lsn(end)))
     }
 
-    /// The log in `files`, of the database in `space`, whose state says where recovery begins. It ends at `end`, and of what
-    /// `buffer` has nothing is needed.
+    /// Opens the log in `files`, of the database in `space`, whose state has the checkpoint. The log ends at `end`, and
+    /// the content of `buffer` is not needed.
     pub(crate) fn new(
         space: &Arc<Tablespace>,
         files: Arc<LogFiles>,
@@ -194,18 +195,18 @@ impl Log {
         })
     }
 
-    /// The tablespace whose changes it has.
+    /// The tablespace whose changes it records.
     pub(crate) fn space(&self) -> &Arc<Tablespace> {
         &self.space
     }
 
-    /// The end of all that was appended: the next frame begins here or later.
+    /// The end of the appended frames: the next frame begins here or later.
     #[inline]
     pub fn next(&self) -> Lsn {
         self.ring.next()
     }
 
-    /// All before it is durable.
+    /// The end of the durable part.
     pub fn durable(&self) -> Lsn {
         self.writer.durable()
     }
@@ -215,30 +216,31 @@ impl Log {
         Lsn(self.checkpoint.load(Ordering::Acquire))
     }
 
-    /// What the files hold, bytes.
+    /// Capacity of the files, bytes.
     pub fn capacity_bytes(&self) -> u64 {
         self.capacity_bytes
     }
 
-    /// The share of the files that recovery would need, 0 to 1: what back-pressure goes by.
+    /// The share of the files that recovery would need, 0 to 1: the input of the back-pressure.
     pub fn checkpoint_age_share(&self) -> f64 {
-        // The checkpoint first: it never overtakes the end, and both go on.
+        // The checkpoint first: it never overtakes the end, and both advance.
         let checkpoint = self.checkpoint().0;
         (self.next().0 - checkpoint) as f64 / self.capacity_bytes as f64
     }
 
-    /// Back-pressure: the nearer the log is to being full, the longer a change waits, with nothing latched, before it begins
-    /// or goes on. So cleaners and checkpoints keep up, and nobody meets the hard stop.
-    pub(crate) fn hold_back(&self, waiter: &Waiter) {
+    /// Back-pressure: the fuller the log, the longer a change waits, with nothing latched, before it begins or
+    /// continues. So cleaners and checkpoints keep up, and no thread reaches the hard stop.
+    pub(crate) fn throttle(&self, waiter: &Waiter) {
         let age = self.checkpoint_age_share();
-        if age > HOLD_BACK_FROM {
-            let share = ((age - HOLD_BACK_FROM) / (1.0 - HOLD_BACK_FROM)).min(1.0);
-            let delay = HOLD_BACK_MAX.mul_f64(share * share);
+        if age > THROTTLE_FROM {
+            let share = ((age - THROTTLE_FROM) / (1.0 - THROTTLE_FROM)).min(1.0);
+            let delay = THROTTLE_MAX.mul_f64(share * share);
             waiter.wait(WaitReason::RedoSpace, || std::thread::sleep(delay));
         }
     }
 
-    /// Room for a mini-transaction whose records have at most `payload_bytes`. May wait: the caller holds no latch.
+    /// Reserves space for a mini-transaction whose records have at most `payload_bytes`. May wait: the caller holds no
+    /// latch.
     pub(crate) fn promise(&self, payload_bytes: usize, waiter: &Waiter) -> Result<Promise<'_>> {
         let bytes = frame_bytes(payload_bytes);
         assert!(bytes <= self.ring.bytes() / 2, "a mini-transaction of {bytes} bytes");
@@ -261,7 +263,7 @@ impl Log {
                     self.buffer_waits.fetch_add(1, Ordering::Relaxed);
                     waiter.wait(WaitReason::RedoBuffer, || self.writer.make_room(&self.ring))?;
                 }
-                // Nobody may make room any more, and it would be refused all the same.
+                // No thread frees space any more, and the promise would be refused all the same.
                 Err(ring::NoRoom::InFiles) if self.sealed.load(Ordering::Relaxed) => {
                     return Err(Error::Closed);
                 }
@@ -273,17 +275,17 @@ impl Log {
         }
     }
 
-    /// Ends all changes: from now on no promise is given ([`Error::Closed`]). Returns once those that were given are
-    /// used or given back, so that nothing is appended any more. The caller holds no latch.
+    /// Ends all changes: from now on every promise is refused ([`Error::Closed`]). Returns once the outstanding
+    /// promises are used or returned, so that no frame is appended any more. The caller holds no latch.
     pub(crate) fn seal(&self, waiter: &Waiter) {
         self.refuse();
-        // Whoever has one waits for nothing but frames and latches.
+        // A thread with a promise waits only for frames and latches.
         while self.ring.has_promises() {
             waiter.wait(WaitReason::Close, || std::thread::sleep(ROOM_WAIT));
         }
     }
 
-    /// From now on no promise is given, and nobody waits for one: those who make room are about to end.
+    /// Refuses all promises from now on, and ends waits for them: the threads that free space are about to end.
     pub(crate) fn refuse(&self) {
         self.sealed.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -300,7 +302,8 @@ impl Log {
         self.checkpoint().0 / BLOCK_BYTES * BLOCK_BYTES + self.capacity_bytes
     }
 
-    /// Writes what nobody has waited for, if it is worth it, so that promises need not wait for room in the buffer.
+    /// Writes frames that no thread waits for, if the amount is worth it, so that promises need not wait for the
+    /// buffer.
     #[inline]
     fn write_behind(&self, waiter: &Waiter) {
         if self.ring.is_worth_a_write() && !self.writer.is_writing() {
@@ -308,13 +311,14 @@ impl Log {
         }
     }
 
-    /// Writes what was appended until now to the files. The caller holds no latch.
+    /// Writes all frames appended so far to the files. The caller holds no latch.
     pub(crate) fn write_out(&self, waiter: &Waiter) -> Result<()> {
         self.writer.check()?;
         waiter.wait(WaitReason::LogWrite, || self.writer.write_out(&self.ring, self.next()))
     }
 
-    /// Returns once all before `lsn`, which is at most [`Log::next`], is as durable as that. The caller holds no latch.
+    /// Returns once all frames before `lsn`, which is at most [`Log::next`], are as durable as given. The caller holds
+    /// no latch.
     pub fn make_durable(&self, lsn: Lsn, durability: Durability, waiter: &Waiter) -> Result<()> {
         if durability == Durability::Synced && lsn <= self.durable() {
             return Ok(());
@@ -333,9 +337,9 @@ impl Log {
         }
     }
 
-    /// Makes `lsn` the place where recovery begins. The caller has written all pages whose changes lie before; they are
-    /// synced here. With `clean`, nothing is in the log that is not in the pages; if it is sealed, too, that
-    /// stays so: nothing is written any more. Waits for the disk.
+    /// Makes `lsn` the start of recovery. The caller has written all pages with changes before it; they are synced
+    /// here. With `clean`, the pages contain every change in the log; if the log is sealed, too, that stays so. Waits
+    /// for the disk.
     pub(crate) fn make_checkpoint(&self, lsn: Lsn, clean: bool) -> Result<()> {
         let _one_at_a_time = lock(&self.checkpointing);
         self.writer.sync_out(&self.ring, lsn)?;
@@ -366,12 +370,12 @@ impl Log {
         self.writer.stop(what);
     }
 
-    /// Lets go of the files.
+    /// Closes the files.
     pub(crate) fn close(&self) {
         self.writer.close();
     }
 
-    /// What happened, and how full it is.
+    /// The counters, and the fill level.
     pub fn stats(&self) -> RedoStats {
         let written = self.writer.counts();
         RedoStats {

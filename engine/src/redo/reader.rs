@@ -10,12 +10,12 @@ use crate::disk::{AlignedBuffer, Checkpoint};
 use crate::error::{Error, Result};
 use crate::page::Lsn;
 
-/// So far behind the end of the stream is looked for what tells that it went on.
+/// The distance behind the end of the stream that is searched for later frames.
 const BEHIND_BYTES: u64 = 64 << 20;
-/// So much at both ends of a closed log is looked at for what tells that it went on: enough for whole frames, and no more, for a
-/// log may have gigabytes.
+/// The distance at both ends of a closed log that is searched for later frames: enough for complete frames, and
+/// limited, because a log may have gigabytes.
 const ENDS_BYTES: u64 = if cfg!(test) { 128 << 10 } else { 32 << 20 };
-/// What looks like a frame and is none may be this many times as long as the files, all of it together.
+/// False matches that look like a frame may have this many times the length of the files in total.
 const DOUBTS_MAX: u64 = 8;
 /// Read at a time; a fuzzer's logs are small.
 const CHUNK_BYTES: u64 = if cfg!(fuzzing) { 16 << 10 } else { 1 << 20 };
@@ -34,7 +34,7 @@ pub(crate) struct Reader<'f> {
     bytes_at: u64,
     bytes: Vec<u8>,
     epoch: u32,
-    /// The greatest that there is, unless the data files are older than the log.
+    /// The highest epoch, unless the data files are older than the log.
     last_epoch: u32,
     chunk: AlignedBuffer,
 }
@@ -86,9 +86,9 @@ impl<'f> Reader<'f> {
         self.epoch
     }
 
-    /// At the end of the stream: puts into the files what the process had appended behind it and not written when it was
-    /// killed. Reading goes on with that. A crash leaves no more than there is room for, but data files that were put back from
-    /// an older copy begin further back: then it is refused, for it may have been acknowledged.
+    /// At the end of the stream: moves the frames that the killed process had appended behind it, but not written, into
+    /// the files. Reading continues with these. A crash leaves no more than fits, but data files that were restored
+    /// from an older copy begin further back. Then the log is refused, since the rest may have been acknowledged.
     pub(crate) fn take_over(&mut self, buffer: &LogBuffer) -> Result<()> {
         let mut rest = buffer.frames_from(self.end(), self.epoch, self.payload_max);
         // As the writer does: zeros behind the last frame, up to the block's end.
@@ -110,9 +110,10 @@ impl<'f> Reader<'f> {
         Ok(())
     }
 
-    /// Looks behind the end of the stream for frames that were appended when more than it has was durable; the most that
-    /// they tell of, or 0. After a crash there may be frames behind a hole: the hole was never durable, and they say so.
-    /// But if a block that was durable is lost, the frames behind it tell.
+    /// Searches behind the end of the stream for frames that were appended when more than the log has was durable;
+    /// returns the highest durable end that they record, or 0. After a crash there may be frames behind a hole. The
+    /// hole was never durable, and these frames show it. But if a durable block is lost, the frames behind it show
+    /// that.
     pub(crate) fn durable_behind(&mut self) -> Result<Lsn> {
         let (end, last) = (self.at, self.limit.min(self.at + BEHIND_BYTES));
         let epochs = self.epoch..=self.last_epoch.max(self.epoch);
@@ -131,11 +132,11 @@ impl<'f> Reader<'f> {
         Ok(Lsn(durable))
     }
 
-    /// At the end of the stream: whether a frame lies behind it in the files that would pass for one of those that are
-    /// appended from here on. Behind a database that was closed there is none: what a crash has left behind a hole is of
-    /// a lesser epoch. But data files that were put back from an older copy know nothing of the openings since, nor do they of how far
-    /// those got. If these went round, what they wrote last lies from here on, and what they wrote a round ago before it, which is the
-    /// end of the log's room. In doubt it is true, so that no rows, whatever they are, make this take long.
+    /// At the end of the stream: whether a frame behind it in the files would pass for one of the frames appended from
+    /// here on. After a clean close there is none: frames that a crash left behind a hole have a lower epoch. But data
+    /// files that were restored from an older copy do not know the openings since, nor how far these wrote. If these
+    /// went once around the files, their last frames lie from here on, and those of a cycle ago before it, at the end
+    /// of the log's space. In doubt this returns true, so that no content of rows makes it take long.
     pub(crate) fn is_followed(&mut self) -> Result<bool> {
         let (end, round) = (self.at, self.files.capacity_bytes());
         let (mut doubts, mut is_followed) = (0, false);
@@ -166,7 +167,7 @@ impl<'f> Reader<'f> {
         Ok(is_followed)
     }
 
-    /// What was read, from the next frame on.
+    /// The unread bytes, from the next frame on.
     fn rest(&self) -> &[u8] {
         self.bytes.get((self.at - self.bytes_at) as usize..).unwrap_or(&[])
     }
@@ -181,7 +182,7 @@ impl<'f> Reader<'f> {
         }
     }
 
-    /// Goes on at `lsn`, with what the files have there now.
+    /// Continues at `lsn`, with the present content of the files.
     fn begin_at(&mut self, lsn: u64) {
         (self.at, self.bytes_at) = (lsn, lsn / BLOCK_BYTES * BLOCK_BYTES);
         self.bytes.clear();

@@ -1,17 +1,17 @@
 //! The log buffer: a ring of words that many threads fill and one empties.
 //!
-//! A frame's place is given by one `fetch_add`; its bytes are stored as plain words; its first word is stored last, with
-//! release order: nonzero, it says that the whole frame is there. So the ring itself keeps account of what is
-//! complete, and nobody waits for anybody. Whoever empties it reads the first word of the next frame, copies the
-//! frame, and when it was written to the log's files zeroes its words, and only then gives the room back. The words may
-//! be a file's ([`LogBuffer`](super::LogBuffer)): then a frame survives the process once it and all before it are complete.
+//! One `fetch_add` gives a frame its place; its bytes are stored as plain words; its first word is stored last, with
+//! release order: a nonzero first word means that the frame is complete. So the ring itself records which frames are
+//! complete, and no thread waits for another. The thread that empties it reads the first word of the next frame, copies
+//! the frame, writes it to the log's files, zeroes its words, and only then frees the space. The words may be a file's
+//! ([`LogBuffer`](super::LogBuffer)): then a frame survives the process once it and all before it are complete.
 //!
 //! # Invariants
-//! - `freed <= complete <= next <= promised <= freed + the ring's size`, and `promised - next` is what the promises that
-//!   are out can still append.
-//! - Every word in `[next, freed + size)` is zero: the first word of a frame that is not complete is zero.
+//! - `freed <= complete <= next <= promised <= freed + the ring's size`, and `promised - next` is what the outstanding
+//!   promises can still append.
+//! - Every word in `[next, freed + size)` is zero: the first word of an incomplete frame is zero.
 //! - A frame's words do not change from its completion until `complete` has passed it and it was released.
-//! - Only one thread at a time collects and releases (the writer's lock sees to that).
+//! - Only one thread at a time collects and releases (under the writer's lock).
 
 use flifo_base::CacheAligned;
 
@@ -19,12 +19,12 @@ use super::frame::{ALIGNMENT_BYTES, HEADER_BYTES, frame_bytes, header};
 use crate::page::Lsn;
 
 use crate::sync::{AtomicU64, Ordering, fence};
-use crate::wait::look_out;
+use crate::wait::poll;
 
 const WORD_BYTES: u64 = ALIGNMENT_BYTES;
-/// Who waits for others to copy their frames looks so often before it lets the processor go.
-const LOOKS: u32 = 64;
-/// As much as this in it, or a quarter of it, is worth a write.
+/// Polls of a thread that waits for others to copy their frames, before it yields the CPU.
+const POLLS: u32 = 64;
+/// The fill that is worth a write: this, or a quarter of the ring.
 const WORTH_A_WRITE_BYTES: u64 = 512 << 10;
 
 #[cfg(not(loom))]
@@ -32,7 +32,7 @@ pub(super) type Words = crate::disk::SharedWords;
 #[cfg(loom)]
 pub(super) type Words = Box<[AtomicU64]>;
 
-/// The checker's words stand for any.
+/// The model checker's words replace any.
 #[cfg(loom)]
 impl From<crate::disk::SharedWords> for Words {
     fn from(words: crate::disk::SharedWords) -> Self {
@@ -50,7 +50,8 @@ struct Places {
 
 pub(super) struct Ring {
     places: CacheAligned<Places>,
-    /// Each commit reads it, and often writes it. All frames before it are complete. Some behind it may be: it is moved by who wants to know. Grows.
+    /// On its own cache line, since each commit reads it and often writes it. All frames before it are complete; some
+    /// behind it may be too. A thread that needs the end advances it. It never decreases.
     complete: CacheAligned<AtomicU64>,
     /// All before it was taken out, and its words are zero again. Grows.
     freed: AtomicU64,
@@ -61,14 +62,14 @@ pub(super) struct Ring {
 /// Why a promise is not given.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NoRoom {
-    /// What is in the buffer must be written first.
+    /// The content of the buffer must be written first.
     InRing,
     /// A checkpoint must be made first.
     InFiles,
 }
 
 impl Ring {
-    /// A ring of these words, a power of two of them and all zero, for a stream that goes on at `start`.
+    /// Creates a ring of these words, a power of two and all zero, for a stream that continues at `start`.
     pub(super) fn new(words: impl Into<Words>, start: Lsn, epoch: u32) -> Self {
         let words = words.into();
         assert!(words.len().is_power_of_two());
@@ -86,7 +87,8 @@ impl Ring {
     }
 
     pub(super) fn next(&self) -> Lsn {
-        // Acquire, and release in `append`: who sees a frame's place taken sees what its thread did before.
+        // Acquire, with the release in `append`: a thread that sees a frame's place taken sees the earlier actions of
+        // its thread.
         Lsn(self.places.next.load(Ordering::Acquire))
     }
 
@@ -118,13 +120,13 @@ impl Ring {
 
     /// Whether anything may still be appended.
     pub(super) fn has_promises(&self) -> bool {
-        // In this order: what was promised before `next` is read, and is used before the second read, is not missed,
+        // In this order: a promise outstanding before `next` is read, and used before the second read, is not missed,
         // since `promised` never falls below `next`.
         let next = self.places.next.load(Ordering::SeqCst);
         self.places.promised.load(Ordering::SeqCst) != next
     }
 
-    /// Gives back what was promised and is not used.
+    /// Returns the unused part of a promise.
     pub(super) fn give_back(&self, bytes: u64) {
         self.places.promised.fetch_sub(bytes, Ordering::Release);
     }
@@ -136,7 +138,8 @@ impl Ring {
         let start = self.places.next.fetch_add(bytes, Ordering::AcqRel);
         // Only now: `next` must never pass `promised`.
         self.give_back(promised - bytes);
-        // Paired with the one in `is_complete`: who sees one of these words sees that `complete` has passed what was there.
+        // Paired with the fence in `is_complete`: a thread that sees one of these words sees that `complete` has passed
+        // the old frame.
         fence(Ordering::Release);
         let [first, second] = header(start, self.epoch, durable.0, payload);
         self.word(start + WORD_BYTES).store(second, Ordering::Relaxed);
@@ -155,14 +158,14 @@ impl Ring {
         Lsn(start + bytes)
     }
 
-    /// Whether there is enough in it for a write that nobody waits for.
+    /// Whether it has enough for a write that no thread waits for.
     pub(super) fn is_worth_a_write(&self) -> bool {
         // In this order, since both grow.
         let freed = self.freed.load(Ordering::Acquire);
         self.next().0 - freed >= WORTH_A_WRITE_BYTES.min(self.bytes() / 4)
     }
 
-    /// Whether all frames before `lsn` are complete. Those before `next` will soon be.
+    /// Whether all frames before `lsn` are complete. Frames before `next` soon will be.
     pub(super) fn is_complete(&self, lsn: Lsn) -> bool {
         let mut at = self.complete.load(Ordering::Acquire);
         let begun = at;
@@ -180,7 +183,7 @@ impl Ring {
             }
         }
         if at > begun {
-            // Release: who goes on from there sees the frames before it complete, as this did.
+            // Release: a thread that continues from there sees the frames before it complete, as this one did.
             self.complete.fetch_max(at, Ordering::Release);
         }
         at >= lsn.0
@@ -188,7 +191,7 @@ impl Ring {
 
     /// Returns once all frames before `lsn` are complete, which is at most `next`.
     pub(super) fn wait_until_complete(&self, lsn: Lsn) {
-        while !look_out(LOOKS, || self.is_complete(lsn)) {
+        while !poll(POLLS, || self.is_complete(lsn)) {
             std::thread::yield_now();
         }
     }
@@ -215,9 +218,9 @@ impl Ring {
         Lsn(at)
     }
 
-    /// Gives back the room of what was collected up to `to`, and is in the log's files now.
+    /// Frees the space of the frames collected up to `to`, which are in the log's files now.
     pub(super) fn release(&self, to: Lsn) {
-        // Whoever looks at these words from now on finds that it need not.
+        // From now on, readers of these words see that they are complete without the words.
         self.complete.fetch_max(to.0, Ordering::Release);
         fence(Ordering::Release);
         let mut at = self.freed.load(Ordering::Relaxed);
@@ -225,12 +228,12 @@ impl Ring {
             self.word(at).store(0, Ordering::Relaxed);
             at += WORD_BYTES;
         }
-        // Release: who is promised this room finds zeros there.
+        // Release: a thread that gets this space finds zeros there.
         self.freed.store(at, Ordering::Release);
     }
 }
 
-/// Bytes of the frame whose first word this is.
+/// Bytes of the frame with this first word.
 fn frame_bytes_of(first: u64) -> u64 {
     frame_bytes((first & 0xffff_ffff) as usize)
 }
@@ -390,8 +393,9 @@ mod models {
         });
     }
 
-    /// Who says that a frame is complete is right, whatever is taken out and appended in its place meanwhile: the ring has
-    /// room for one, and the second's second word, with the epoch, lies where the first's length was.
+    /// A frame that a thread finds complete is complete, even if it is removed and another is appended in its place at
+    /// the same time: the ring has room for one, and the second frame's second word, with the epoch, lies where the
+    /// first one's length was.
     #[test]
     fn what_is_complete_was_appended() {
         loom::model(|| {

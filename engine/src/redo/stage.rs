@@ -1,16 +1,16 @@
-//! A stage of the log's way to the disk: written, then synced. One leads, the others wait for their LSN.
+//! A stage of group commit: frames are written, then synced. One thread leads, the others wait for their LSN.
 //!
-//! Who finds the stage's lock free leads, for all that are behind it. Who finds it taken parks with the LSN that it
-//! waits for. The leader, when it has let go of the lock, wakes all that have what they wanted, and the first that
-//! has not: it leads next, for all that came meanwhile. So under load one write, or one sync, serves everyone who came
-//! during the one before (group commit; the leader-follower scheme of MySQL's binary log, and of MariaDB's
-//! `group_commit_lock`, which has the same two stages).
+//! A thread that finds the stage's lock free leads, for all that are behind it. A thread that finds it taken parks with
+//! the LSN that it waits for. After the leader has released the lock, it wakes all threads whose LSN is reached, and
+//! the first one whose LSN is not: that thread leads next, for all that have come since. So under load one write, or
+//! one sync, serves all threads that came during the previous one (group commit; the leader-follower scheme of MySQL's
+//! binary log, and of MariaDB's `group_commit_lock`, which has the same two stages).
 //!
 //! # No lost wake-up
-//! `leading` is set under the lock and cleared before the leader looks for the parked. A thread parks only
-//! if, under the parking lot's own lock, it sees `leading` and not yet its LSN: then the leader's search comes
-//! later, and finds it. Whoever is woken to lead does, or finds that another has, who looks for the parked in turn; or
-//! that the log has stopped: then it wakes all.
+//! `leading` is set under the lock and cleared before the leader searches the parked threads. A thread parks only if,
+//! under the parking lot's own lock, it sees `leading` and its LSN not reached: then the leader's search comes later,
+//! and finds it. A thread that is woken to lead does so, or finds that another leads, which then searches the parked
+//! threads in turn, or that the log has stopped, and wakes all.
 
 use std::sync::OnceLock;
 #[cfg(not(shuttle))]
@@ -27,11 +27,11 @@ use shuttle::sync::{
 
 use flifo_base::{unpoison, unpoison_try};
 
-use super::lot::Lot;
+use super::parking::ParkingLot;
 use super::stopped;
 use crate::error::Result;
 use crate::page::Lsn;
-use crate::wait::look_out;
+use crate::wait::poll;
 
 /// Why nothing is written any more, once it is so.
 pub(super) type Stop = OnceLock<String>;
@@ -42,20 +42,20 @@ pub(super) struct Stage<T> {
     leading: AtomicBool,
     /// All before it has passed. Grows, under the lock.
     reached: AtomicU64,
-    /// So often a follower looks for its LSN before it parks.
-    looks: u32,
-    followers: Lot,
+    /// So often a follower polls for its LSN before it parks.
+    polls: u32,
+    followers: ParkingLot,
 }
 
 impl<T> Stage<T> {
-    /// All before `reached` has passed. `looks`: see [`Self::follow`].
-    pub(super) fn new(reached: Lsn, looks: u32, state: T) -> Self {
+    /// All before `reached` has passed. `polls`: see [`Self::follow`].
+    pub(super) fn new(reached: Lsn, polls: u32, state: T) -> Self {
         Stage {
             state: Mutex::new(state),
             leading: AtomicBool::new(false),
             reached: AtomicU64::new(reached.0),
-            looks,
-            followers: Lot::new(),
+            polls,
+            followers: ParkingLot::new(),
         }
     }
 
@@ -68,12 +68,12 @@ impl<T> Stage<T> {
         self.reached.store(to.0, Ordering::Release);
     }
 
-    /// With nobody leading.
+    /// Takes the lock, without a leader.
     pub(super) fn lock(&self) -> MutexGuard<'_, T> {
         unpoison(self.state.lock())
     }
 
-    /// Returns once all before `lsn` has passed: leads, or waits for one who does.
+    /// Returns once all frames before `lsn` have passed: leads, or waits for a leader.
     pub(super) fn reach(&self, lsn: Lsn, stop: &Stop, lead: impl Fn(&mut T) -> Result<()>) -> Result<()> {
         while self.reached() < lsn {
             self.step(lsn, stop, &lead)?;
@@ -81,7 +81,7 @@ impl<T> Stage<T> {
         Ok(())
     }
 
-    /// Leads once, or waits for one who leads, or for `lsn`. What stops the leader stops the log.
+    /// Leads once, or waits for a leader or for `lsn`. An error of the leader stops the log.
     pub(super) fn step(&self, lsn: Lsn, stop: &Stop, lead: impl Fn(&mut T) -> Result<()>) -> Result<()> {
         if let Err(error) = check(stop) {
             // It may have been woken to lead, and another stage's leader stopped the log.
@@ -94,7 +94,7 @@ impl<T> Stage<T> {
         })
     }
 
-    /// Whether somebody leads, as of a moment ago.
+    /// Whether a thread leads, as of just now.
     pub(super) fn is_led(&self) -> bool {
         self.leading.load(Ordering::Relaxed)
     }
@@ -118,18 +118,18 @@ impl<T> Stage<T> {
         Some(lead)
     }
 
-    /// Waits for the leader, or for `lsn`; may return early. At first awake: where a leader's work is shorter than a
-    /// wake-up, to sleep would leave the stage to nobody for as long, and cost the leader the system call.
+    /// Waits for the leader, or for `lsn`; may return early. Polls first: if a leader's work is shorter than a wake-up,
+    /// sleeping would leave the stage without a leader for that long, and cost the leader the system call.
     fn follow(&self, lsn: Lsn, stop: &Stop) {
         let waits = || self.leading.load(Ordering::SeqCst) && self.reached() < lsn;
-        if !look_out(self.looks, || !waits()) {
+        if !poll(self.polls, || !waits()) {
             self.followers.park(lsn, || waits() && stop.get().is_none());
         }
-        // The lock is let go of a moment after `leading` is cleared.
-        super::lot::pause();
+        // The lock is released just after `leading` is cleared.
+        super::parking::pause();
     }
 
-    /// Wakes those who have what they want, and one who has not, to lead; all if the log has stopped.
+    /// Wakes all threads whose LSN is reached, and one other to lead; all if the log has stopped.
     pub(super) fn wake(&self, stop: &Stop) {
         let all = stop.get().is_some();
         let mut leader = false;
@@ -149,7 +149,7 @@ pub(super) fn check(stop: &Stop) -> Result<()> {
     stop.get().map_or(Ok(()), |what| Err(stopped(what)))
 }
 
-/// Random and adversarial schedules of both stages: nobody waits for ever, and nobody returns too early.
+/// Random and adversarial schedules of both stages: no thread waits forever, and none returns too early.
 #[cfg(all(test, shuttle))]
 mod schedules {
     use std::sync::Arc;

@@ -6,7 +6,7 @@ use crate::disk::{AlignedBuffer, Disk, DiskCall, Fault, MemoryDisk};
 const CAPACITY: u64 = 1 << 20;
 const PAYLOAD_MAX: usize = 1000;
 
-/// A log for the tests of the rooms above: new files, from where the tablespace says.
+/// A log for the tests of the modules above: new files, from the tablespace's checkpoint.
 pub(crate) fn log_on(disk: &MemoryDisk, space: Tablespace) -> Arc<Log> {
     // An interpreter makes the ring word by word.
     let buffer_bytes = if cfg!(miri) { 64 << 10 } else { 1 << 20 };
@@ -171,7 +171,7 @@ fn what_the_buffer_has_beyond_the_room_of_an_older_checkpoint_is_refused() {
     assert_eq!(read_from(newer).unwrap(), end);
 }
 
-/// Who waits for a checkpoint is told when there will be none any more.
+/// A seal ends waits for a checkpoint, since there will be none any more.
 #[test]
 fn nobody_waits_for_room_in_a_log_that_is_sealed() {
     let disk = MemoryDisk::default();
@@ -406,7 +406,7 @@ fn a_full_log_is_read_from_its_checkpoint() {
     }
 }
 
-/// Whoever comes after the last clean state cannot make the database open again.
+/// A late caller cannot make the database unclean after its last clean state.
 #[test]
 fn what_comes_after_a_close_leaves_it_clean() {
     let disk = MemoryDisk::default();

@@ -1,7 +1,7 @@
-//! Writing the log, in two stages: what is complete is taken off the ring and written, what is written is synced.
+//! Writing the log, in two stages: complete frames are taken off the ring and written; written frames are synced.
 //!
-//! The stages have a leader each, so while one sync is on its way others append and write for the next. Who wants a sync
-//! writes only if it leads: for all that want the same. A commit that need not survive a power cut does neither.
+//! Each stage has its own leader, so during a sync other threads append and write for the next. A thread that needs a
+//! sync writes only if it leads, for all that need the same. A commit that need not survive a power cut does neither.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,13 +16,13 @@ use crate::page::Lsn;
 /// Taken off the ring and written at a time.
 const BATCH_BYTES: u64 = 256 << 10;
 /// A write of a block takes some microseconds, so a follower looks out for 20 or so. A sync takes a hundred and more.
-const WRITE_LOOKS: u32 = 64;
+const WRITE_POLLS: u32 = 64;
 
 pub(super) struct Writer {
     files: Arc<LogFiles>,
-    /// What was given to the operating system.
+    /// Frames written to the operating system.
     writing: Stage<Batch>,
-    /// What was synced; never beyond what was written. Led before, and while, the other is led.
+    /// Frames synced; never beyond the written ones. A thread leads this stage before, and while, it leads the other.
     syncing: Stage<()>,
     stop: Stop,
     writes: AtomicU64,
@@ -32,13 +32,13 @@ pub(super) struct Writer {
 
 /// What the leader of the writing works with.
 struct Batch {
-    /// What was collected, from what is written on.
+    /// The collected frames, from the last written one on.
     bytes: Vec<u8>,
-    /// Where the last block ends that was written into: up to there the files have zeros behind what is written.
+    /// The end of the last block that was written into: up to there the files have zeros behind the written frames.
     block_end: u64,
 }
 
-/// What was done.
+/// Counters.
 pub(super) struct Counts {
     pub(super) writes: u64,
     pub(super) bytes: u64,
@@ -46,12 +46,12 @@ pub(super) struct Counts {
 }
 
 impl Writer {
-    /// Goes on at `end`.
+    /// Continues at `end`.
     pub(super) fn new(files: Arc<LogFiles>, end: Lsn) -> Self {
         let batch = Batch { bytes: Vec::new(), block_end: end.0 };
         Writer {
             files,
-            writing: Stage::new(end, WRITE_LOOKS, batch),
+            writing: Stage::new(end, WRITE_POLLS, batch),
             syncing: Stage::new(end, 0, ()),
             stop: Stop::new(),
             writes: AtomicU64::new(0),
@@ -105,7 +105,8 @@ impl Writer {
         self.writing.is_led()
     }
 
-    /// Writes what is complete, unless somebody is writing. What goes wrong stops the log, and is told to who needs it next.
+    /// Writes the complete frames, unless a thread is writing. An error stops the log, and is returned by the next
+    /// operation.
     pub(super) fn drain(&self, ring: &Ring) {
         let _ = self.writing.lead(&self.stop, |batch| self.write_up_to(batch, ring, self.written()));
     }
@@ -120,8 +121,8 @@ impl Writer {
         self.write_out(ring, first)
     }
 
-    /// Writes all that is complete, and goes on until that reaches `lsn`: the frames before it are being copied into the
-    /// ring right now by threads that wait for nothing.
+    /// Writes all complete frames, until these reach `lsn`: other threads are copying the frames before it into the
+    /// ring right now, and wait for nothing.
     fn write_up_to(&self, batch: &mut Batch, ring: &Ring, lsn: Lsn) -> Result<()> {
         loop {
             self.check()?;
@@ -144,9 +145,9 @@ impl Writer {
 
     /// Writes the batch, which ends at `to`.
     ///
-    /// A block that is begun is written to its end, or the operating system, which keeps whole pages, would read what is
-    /// there first; after that only what is new. (To write the whole block each time made the processors send each other its
-    /// 64 cache lines, twice, for a commit of four or five.)
+    /// A new block is written to its end; otherwise the operating system, which caches whole pages, would first read
+    /// its old content. After that only new bytes are written. (Writing the whole block each time would transfer its 64
+    /// cache lines between CPUs twice, for a commit of four or five.)
     fn write(&self, batch: &mut Batch, from: Lsn, to: Lsn) -> Result<()> {
         debug_assert_eq!(batch.bytes.len() as u64, to.0 - from.0);
         if to.0 > batch.block_end {
@@ -163,7 +164,7 @@ impl Writer {
 
     /// Makes durable all that is complete now, and all before `lsn`.
     fn sync(&self, ring: &Ring, lsn: Lsn) -> Result<()> {
-        // Even if this one's own LSN was written by others: those who park here have not written theirs.
+        // Even if others have written this thread's LSN: the threads that park here have not written theirs.
         self.writing.step(lsn, &self.stop, |batch| self.write_up_to(batch, ring, lsn))?;
         self.write_out(ring, lsn)?;
         let (from, to) = (self.durable(), self.written());

@@ -1,11 +1,10 @@
-//! Plain Rust values as [`Value`], [`ValueRef`], as keys and as rows.
+//! Conversions of Rust values to [`Value`], [`ValueRef`], keys and rows.
 
 use super::value::{Value, ValueRef};
 
-/// What can be given as a key, the first columns of one, or a row: a single value, a tuple of up to sixteen, or a
-/// slice of values.
+/// A key, the first columns of a key, or a row: a single value, a tuple of up to sixteen, or a slice of values.
 ///
-/// `None` is NULL, and `()` no columns at all: the prefix that every key has.
+/// `None` is NULL, and `()` no columns: the prefix of every key.
 ///
 /// ```
 /// use flifo_engine::row::{ColumnType, KeyFormat, KeyPart, Value, ValueRef};
@@ -231,8 +230,7 @@ impl<'a> IntoKey<'a> for &'a Vec<Value> {
     }
 }
 
-/// What can be given as a row: all that is a key ([`IntoKey`]), and values that are owned, for rows that are made one by
-/// one.
+/// A row: anything that is a key ([`IntoKey`]), and owned values, for rows that are created one by one.
 pub trait IntoRow<'a> {
     /// Gives the values, in the order of the columns, to `f`.
     fn with_values<T>(self, f: impl FnOnce(&[ValueRef<'_>]) -> T) -> T;

@@ -1,20 +1,20 @@
-//! What can be wrong with a schema, a key or a row.
+//! Errors of schemas, keys and rows.
 
 use super::types::{ColumnType, Misfit};
 use super::value::ValueRef;
 
-/// What can be wrong with a schema, with values given for a key or a row, and with the bytes of either.
+/// An invalid schema, invalid values for a key or a row, or corrupt bytes of either.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RowError {
     /// A name that is empty or too long.
-    #[error("{of} name of {size} bytes will not do; use 1 to {max} bytes")]
+    #[error("{of} name of {size} bytes is not allowed; use 1 to {max} bytes")]
     BadName {
-        /// Whose name, as in "a column".
+        /// The kind of name, as in "a column".
         of: &'static str,
         /// Its length, bytes.
         size: usize,
-        /// What is allowed, bytes.
+        /// The maximum, bytes.
         max: usize,
     },
     /// Two columns of one name.
@@ -91,9 +91,9 @@ pub enum RowError {
     TooMany {
         /// What has them, as in "the table".
         of: String,
-        /// What there are too many of, as in "columns".
+        /// The kind of things that are too many, as in "columns".
         things: &'static str,
-        /// How many there are.
+        /// Their number.
         count: usize,
         /// How many there may be.
         max: usize,
@@ -113,7 +113,7 @@ pub enum RowError {
         column: String,
         /// Its type.
         expected: ColumnType,
-        /// What was given, in words.
+        /// The given value, in words.
         found: &'static str,
     },
     /// An integer that its column has no room for.
@@ -132,14 +132,14 @@ pub enum RowError {
         /// The column.
         column: String,
     },
-    /// Another number of values than there are columns.
+    /// The number of values differs from the number of columns.
     #[error("{found} values given for {of} of {expected} columns; give one for each")]
     WrongCount {
-        /// What they were given for, as in "a key".
+        /// The kind of tuple, as in "a key".
         of: &'static str,
-        /// How many columns there are.
+        /// The number of columns.
         expected: usize,
-        /// How many values there are.
+        /// The number of values.
         found: usize,
     },
     /// A key longer than keys can be.
@@ -149,7 +149,7 @@ pub enum RowError {
     KeyTooLong {
         /// Its length, bytes.
         size: usize,
-        /// What is allowed, bytes.
+        /// The maximum, bytes.
         max: usize,
     },
     /// A row longer than rows can be.
@@ -157,7 +157,7 @@ pub enum RowError {
     RowTooLong {
         /// Its length, bytes.
         size: usize,
-        /// What is allowed, bytes.
+        /// The maximum, bytes.
         max: usize,
     },
     /// A column's number that the table, the key or the row does not have.
@@ -165,7 +165,7 @@ pub enum RowError {
     NoSuchColumn {
         /// The number.
         index: usize,
-        /// How many columns there are.
+        /// The number of columns.
         columns: usize,
     },
     /// A row that has columns the schema does not know yet.
@@ -181,26 +181,26 @@ pub enum RowError {
         "{of} has format version {found}, this program supports {supported}; use the program that wrote it"
     )]
     Version {
-        /// What was read, as in "the row".
+        /// The object that was read, as in "the row".
         of: &'static str,
         /// Its version.
         found: u8,
         /// The version this program reads and writes.
         supported: u8,
     },
-    /// Bytes that are not what was written, or that belong to another table.
+    /// The bytes are corrupt, or belong to another table.
     #[error(
         "{of} is corrupt at byte {at}: {what}; check that it is read with its own schema, or restore the data from a copy"
     )]
     Corrupt {
-        /// What was read, as in "the key".
+        /// The object that was read, as in "the key".
         of: &'static str,
         /// Where, bytes from the beginning.
         at: usize,
         /// What does not fit.
         what: &'static str,
     },
-    /// A schema whose bytes are sound, but that no program could have made.
+    /// A schema whose bytes are sound, but which violates the rules for schemas.
     #[error("the stored schema does not hold together: {what}; restore the data from a copy")]
     CorruptSchema {
         /// What does not fit.

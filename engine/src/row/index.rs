@@ -1,8 +1,8 @@
-//! Secondary indexes: trees of their own, whose keys are entries and whose values are empty.
+//! Secondary indexes: separate trees, whose keys are entries and whose values are empty.
 //!
 //! An entry is a key of the index's columns, followed by the columns of the primary key that are not among them. So
-//! every entry is there once, orders by the index's columns, and leads to its row. The index's columns alone are a
-//! prefix of it: what a unique index allows only once.
+//! every entry is unique, is ordered by the index's columns, and leads to its row. The index's columns alone are a
+//! prefix of it, which a unique index allows only once.
 
 use super::KEY_BYTES_MAX;
 use super::convert::IntoKey;
@@ -18,16 +18,16 @@ use super::value::ValueRef;
 pub struct KeyColumn {
     /// The column's name.
     pub name: String,
-    /// Which way it orders.
+    /// The sort direction.
     pub direction: Direction,
 }
 
-/// A column, least first.
+/// An ascending column.
 pub fn asc(name: impl Into<String>) -> KeyColumn {
     KeyColumn { name: name.into(), direction: Direction::Ascending }
 }
 
-/// A column, greatest first.
+/// A descending column.
 pub fn desc(name: impl Into<String>) -> KeyColumn {
     KeyColumn { name: name.into(), direction: Direction::Descending }
 }
@@ -44,30 +44,30 @@ impl From<String> for KeyColumn {
     }
 }
 
-/// What a secondary index is of.
+/// The definition of a secondary index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Index {
     /// Its name, unique in its table.
     pub name: String,
-    /// Its columns, the first one counting most.
+    /// Its columns, the most significant first.
     pub columns: Vec<KeyColumn>,
-    /// Whether no two rows may have the same values in its columns. Rows with a NULL among them may, as in SQL.
+    /// Whether two rows may not have the same values in its columns. Rows with a NULL among them may, as in SQL.
     pub unique: bool,
 }
 
 impl Index {
-    /// An index that allows the same values in many rows.
+    /// Creates an index that allows the same values in many rows.
     pub fn new<C: Into<KeyColumn>>(name: impl Into<String>, columns: impl IntoIterator<Item = C>) -> Self {
         Index { name: name.into(), columns: columns.into_iter().map(C::into).collect(), unique: false }
     }
 
-    /// An index that allows the same values in one row only.
+    /// Creates an index that allows the same values in one row only.
     pub fn unique<C: Into<KeyColumn>>(name: impl Into<String>, columns: impl IntoIterator<Item = C>) -> Self {
         Index { unique: true, ..Index::new(name, columns) }
     }
 }
 
-/// How rows become the entries of an index.
+/// Builds the entries of an index from rows.
 ///
 /// ```
 /// use flifo_engine::row::{Column, ColumnType, Index, Schema};
@@ -158,7 +158,7 @@ impl IndexFormat {
         })
     }
 
-    /// Name, columns, unique or not.
+    /// The definition: name, columns, and whether it is unique.
     pub fn definition(&self) -> &Index {
         &self.definition
     }
@@ -190,7 +190,7 @@ impl IndexFormat {
         let spans = self.primary_format.spans(key)?;
         for (part, source) in self.entry.parts().iter().zip(&self.sources) {
             match *source {
-                // A column is encoded in the same way in both, but for its direction, which turns every bit.
+                // Both encode a column in the same way, except that the direction may invert every bit.
                 Source::Key { part, turned } => {
                     let turn = if turned { 0xff } else { 0 };
                     entry.extend(spans[part].iter().map(|byte| byte ^ turn));
@@ -204,25 +204,26 @@ impl IndexFormat {
         }
     }
 
-    /// What no other entry of a unique index may begin with; `None` if a column of it is NULL, which equals nothing.
+    /// The prefix that only one entry of a unique index may have; `None` if a column of it is NULL, which equals
+    /// nothing.
     pub fn unique_part<'e>(&self, entry: &'e [u8]) -> Result<Option<&'e [u8]>, RowError> {
         let (part, any_null) = self.entry.prefix_of(self.definition.columns.len(), entry)?;
         Ok((!any_null).then_some(part))
     }
 
-    /// The primary key of the row that an entry is of.
+    /// The primary key of an entry's row.
     pub fn primary_key(&self, entry: &[u8]) -> Result<Vec<u8>, RowError> {
         let mut key = Vec::with_capacity(entry.len());
         self.primary_key_into(entry, &mut key)?;
         Ok(key)
     }
 
-    /// Replaces `key` by the primary key of the row that an entry is of.
+    /// Replaces `key` by the primary key of an entry's row.
     pub fn primary_key_into(&self, entry: &[u8], key: &mut Vec<u8>) -> Result<(), RowError> {
         let spans = self.entry.spans(entry)?;
         key.clear();
         for &(part, turned) in &self.primary {
-            // A column is encoded in the same way in both, but for its direction, which turns every bit.
+            // Both encode a column in the same way, except that the direction may invert every bit.
             let turn = if turned { 0xff } else { 0 };
             key.extend(spans[part].iter().map(|byte| byte ^ turn));
         }

@@ -31,31 +31,31 @@ pub struct KeyPart {
     pub kind: ColumnType,
     /// Whether it may be NULL, which takes one byte more.
     pub nullable: bool,
-    /// Which way it orders.
+    /// The sort direction.
     pub direction: Direction,
 }
 
 impl KeyPart {
-    /// An ascending column that is never NULL.
+    /// Creates an ascending column that is never NULL.
     pub fn new(name: impl Into<String>, kind: ColumnType) -> Self {
         KeyPart { name: name.into(), kind, nullable: false, direction: Direction::Ascending }
     }
 
-    /// The same, which may be NULL.
+    /// Allows NULL.
     pub fn nullable(self) -> Self {
         KeyPart { nullable: true, ..self }
     }
 
-    /// The same, descending.
+    /// Sorts in descending order.
     pub fn descending(self) -> Self {
         KeyPart { direction: Direction::Descending, ..self }
     }
 }
 
-/// Where a scan begins and ends, as a tree takes it: all keys within, and no others.
+/// The bounds of a scan, as a tree takes them.
 pub type KeyRange = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
-/// How the tuples of some columns become keys.
+/// Encodes tuples of some columns as keys.
 ///
 /// ```
 /// use flifo_engine::row::{ColumnType, KeyFormat, KeyPart};
@@ -78,7 +78,7 @@ pub struct KeyFormat {
 }
 
 impl KeyFormat {
-    /// Keys of these columns, the first one counting most.
+    /// Creates the format of keys with these columns, the most significant first.
     pub fn new(parts: Vec<KeyPart>) -> Self {
         KeyFormat { parts }
     }
@@ -88,14 +88,14 @@ impl KeyFormat {
         &self.parts
     }
 
-    /// The key of a value for each column.
+    /// Encodes a value for each column as a key.
     pub fn encode<'a>(&self, values: impl IntoKey<'a>) -> Result<Vec<u8>, RowError> {
         let mut key = Vec::new();
         self.encode_into(values, &mut key)?;
         Ok(key)
     }
 
-    /// Appends the key of a value for each column to `key`, or nothing if there is an error.
+    /// Appends the key of a value for each column to `key`, or nothing after an error.
     pub fn encode_into<'a>(&self, values: impl IntoKey<'a>, key: &mut Vec<u8>) -> Result<(), RowError> {
         let values = values.into_key();
         match values.as_ref().len() == self.parts.len() {
@@ -104,7 +104,7 @@ impl KeyFormat {
         }
     }
 
-    /// What all keys begin with that have these values in their first columns, and no others.
+    /// The common prefix of exactly the keys with these values in their first columns.
     pub fn encode_prefix<'a>(&self, values: impl IntoKey<'a>) -> Result<Vec<u8>, RowError> {
         let values = values.into_key();
         if values.as_ref().len() > self.parts.len() {
@@ -133,9 +133,10 @@ impl KeyFormat {
         RowError::WrongCount { of: "a key", expected: self.parts.len(), found }
     }
 
-    /// The values of a key.
+    /// Decodes the values of a key.
     ///
-    /// Fails if the bytes are not what [`KeyFormat::encode`] makes of any values.
+    /// # Errors
+    /// Fails if [`KeyFormat::encode`] cannot produce the bytes from any values.
     pub fn decode(&self, key: &[u8]) -> Result<Vec<Value>, RowError> {
         let mut reader = Reader::new(key);
         let values = self.parts.iter().map(|part| reader.value(part)).collect::<Result<_, _>>()?;
@@ -143,7 +144,7 @@ impl KeyFormat {
         Ok(values)
     }
 
-    /// The value of one column of a key, counted from 0. What comes after it is not looked at.
+    /// Decodes one column of a key, counted from 0. Later columns are not checked.
     pub fn get(&self, column: usize, key: &[u8]) -> Result<Value, RowError> {
         let columns = self.parts.len();
         let part = self.parts.get(column).ok_or(RowError::NoSuchColumn { index: column, columns })?;
@@ -152,8 +153,8 @@ impl KeyFormat {
         reader.value(part)
     }
 
-    /// As [`KeyFormat::get`], without a copy; `None` if the value's bytes lie otherwise in the key: those of a string
-    /// that is descending, or has a byte that is escaped.
+    /// As [`KeyFormat::get`], without a copy; `None` if the key has the value's bytes in another form: a descending
+    /// string, or one with an escaped byte.
     pub fn peek<'k>(&self, column: usize, key: &'k [u8]) -> Result<Option<ValueRef<'k>>, RowError> {
         let columns = self.parts.len();
         let part = self.parts.get(column).ok_or(RowError::NoSuchColumn { index: column, columns })?;
@@ -186,7 +187,7 @@ impl KeyFormat {
         Ok(spans)
     }
 
-    /// The keys that have these values in their first columns; `()` for all keys.
+    /// The range of keys with these values in their first columns; `()` for all keys.
     ///
     /// ```
     /// # use std::ops::{Bound, ControlFlow};
@@ -209,11 +210,11 @@ impl KeyFormat {
         Ok((Bound::Included(prefix), to))
     }
 
-    /// The keys between two, of which either may be less than all columns.
+    /// The range of keys between two bounds, each of which may have fewer than all columns.
     ///
-    /// An included bound takes in all keys that begin with its values, an excluded one leaves them all out. The bounds
-    /// are in the order of the keys: over a descending column, the greater value is the first. A bound that is not
-    /// there is `Bound::<()>::Unbounded`.
+    /// An included bound includes all keys that begin with its values, an excluded one excludes them all. The bounds
+    /// are in the order of the keys: over a descending column, the greater value comes first. A missing bound is
+    /// `Bound::<()>::Unbounded`.
     ///
     /// ```
     /// use std::ops::{Bound, RangeBounds};
@@ -252,7 +253,7 @@ impl KeyFormat {
     }
 }
 
-/// Where the keys end that begin with `prefix`: at the least key greater than all of them, if there is one.
+/// The end of the keys that begin with `prefix`: the least key greater than all of them, if there is one.
 fn beyond(prefix: &[u8]) -> Bound<Vec<u8>> {
     match prefix.iter().rposition(|&byte| byte != 0xff) {
         None => Bound::Unbounded,

@@ -1,21 +1,21 @@
-//! Rows and keys as bytes: typed values, composite keys that compare as bytes do, schemas. It knows nothing of
+//! Rows and keys as bytes: typed values, composite keys that compare as bytes do, schemas. The module is independent of
 //! pages, trees and transactions; `docs/format.md` draws every byte.
 //!
-//! - A [`KeyFormat`] encodes a tuple of values so that `memcmp` of two encodings orders as the tuples do, and so
-//!   that the encoding of the first columns is a prefix of the whole: a tree of plain bytes can then be scanned for
-//!   "all rows with (a, b) = ..." ([`KeyFormat::prefix_range`]).
+//! - A [`KeyFormat`] encodes a tuple of values so that `memcmp` of two encodings orders as the tuples do, and so that
+//!   the encoding of the first columns is a prefix of the whole. So a tree of plain bytes can be scanned for "all rows
+//!   with (a, b) = ..." ([`KeyFormat::prefix_range`]).
 //! - A [`RowFormat`] packs the other columns so that each can be read without the ones before it ([`RowRef::get`]).
-//! - A [`Schema`] says which columns a table has, which of them are the primary key, and which secondary indexes
-//!   ([`IndexFormat`]) there are. It is checked when it is made, and when it is read back from its bytes.
+//! - A [`Schema`] defines a table's columns, its primary key, and its secondary indexes ([`IndexFormat`]). It is
+//!   checked when it is built, and when it is decoded.
 //!
-//! What comes from disk is not trusted: every decoder checks bounds and gives [`RowError`], and none panics.
+//! Bytes from disk are not trusted: every decoder checks bounds and returns [`RowError`], and none panics.
 //!
 //! # Order
 //! - Integers by number, bool `false` before `true`, bytes and text by their bytes (text in UTF-8, which is the order
 //!   of code points; no collation).
-//! - Floats by number; `-0.0` equals `0.0`; every NaN equals every other and comes after infinity. A key
-//!   keeps no more than that: `-0.0` is read back as `0.0`, any NaN as the quiet one. Outside of keys all bits stay.
-//! - NULL comes before all values. A descending column is the other way round in everything, NULL last.
+//! - Floats by number; `-0.0` equals `0.0`; every NaN equals every other and comes after infinity. A key loses these
+//!   differences: `-0.0` is read back as `0.0`, any NaN as the quiet one. Outside of keys all bits stay.
+//! - NULL comes before all values. A descending column reverses the whole order, including NULL.
 //!
 //! [`Value`] and [`ValueRef`] compare in the same way.
 //!
@@ -74,13 +74,13 @@ pub use types::ColumnType;
 pub use value::{Value, ValueRef};
 pub use view::{EntryView, RowView};
 
-/// The most columns of a schema, as in InnoDB. What a database takes is less: some 300 with names of ten bytes.
+/// Maximum columns of a schema, as in InnoDB. A database accepts fewer: some 300 with names of ten bytes.
 pub const COLUMNS_MAX: usize = 1017;
-/// The most columns of a primary key or an index, as in InnoDB.
+/// Maximum columns of a primary key or an index, as in InnoDB.
 pub const KEY_COLUMNS_MAX: usize = 16;
-/// The most secondary indexes of a table, as in InnoDB. A database with pages of 4 KiB takes less.
+/// Maximum secondary indexes of a table, as in InnoDB. A database with pages of 4 KiB accepts fewer.
 pub const INDEXES_MAX: usize = 64;
-/// The most bytes of an encoded key, as in InnoDB. A tree of small pages may take less.
+/// Maximum bytes of an encoded key, as in InnoDB. A tree of small pages may accept less.
 pub const KEY_BYTES_MAX: usize = 3072;
-/// The most bytes of the name of a column or an index.
+/// Maximum bytes of the name of a column or an index.
 pub const NAME_BYTES_MAX: usize = 200;

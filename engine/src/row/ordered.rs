@@ -1,4 +1,4 @@
-//! One column of a key: bytes that order as the values do.
+//! One column of a key, encoded so that bytes order as values do.
 //!
 //! Ascending, a column is
 //!
@@ -8,16 +8,16 @@
 //! bytes and text:        each byte as it is, but 00 as 01 01, and 01 as 01 02; then 00, the end
 //! ```
 //!
-//! Descending, it is the same with every bit turned. No encoding of a column is a prefix of another one of that column:
-//! so the first difference between two keys lies in the first column that differs, and turning the bits turns the
-//! order and nothing else.
+//! Descending, it is the same with every bit inverted. No encoding of a column is a prefix of another one of that
+//! column: so the first difference between two keys is in the first column that differs, and inverting the bits only
+//! reverses the order.
 //!
-//! The end of a string is the least byte there is, so that `ab` comes before `ab` followed by anything. To escape two
-//! bytes rather than one keeps the end at one byte, where `00 xx` would take two: keys are mostly short text, in
-//! which 00 and 01 do not occur. Groups of eight bytes with a marker each would pad short text to nine bytes, and would
-//! not let the beginning of a text be the beginning of its encoding.
+//! The end of a string is the least byte, so that `ab` comes before `ab` followed by anything. Escaping two bytes
+//! rather than one keeps the end at one byte, where `00 xx` would take two: keys are mostly short text, in which 00 and
+//! 01 do not occur. Groups of eight bytes with a marker each would pad short text to nine bytes, and the prefix of a
+//! text would not be the prefix of its encoding.
 //!
-//! Each value has one encoding, and only that is read back: equal keys are equal bytes.
+//! Each value has one encoding, and the decoder accepts no other: equal keys are equal bytes.
 
 use super::error::RowError;
 use super::key::{Direction, KeyPart};
@@ -37,7 +37,7 @@ fn turn(direction: Direction) -> u8 {
     }
 }
 
-/// Appends a column. After an error some of it may be there.
+/// Appends a column. After an error a part of it may remain.
 pub(super) fn append(part: &KeyPart, value: ValueRef<'_>, out: &mut Vec<u8>) -> Result<(), RowError> {
     let begin = out.len();
     match (value, part.kind) {

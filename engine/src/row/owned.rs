@@ -1,4 +1,4 @@
-//! Rows that borrow nothing.
+//! Owned rows.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -36,7 +36,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// A row as it is stored.
+    /// Decodes a stored row.
     pub fn new(schema: &Arc<Schema>, key: &[u8], value: &[u8]) -> Result<Self, RowError> {
         schema.row().open(value)?;
         let mut bytes = Vec::with_capacity(key.len() + value.len());
@@ -45,7 +45,7 @@ impl Row {
         Ok(Row { schema: Arc::clone(schema), bytes, key_bytes: key.len(), values: OnceLock::new() })
     }
 
-    /// What its table looks like.
+    /// The schema of its table.
     pub fn schema(&self) -> &Schema {
         &self.schema
     }
@@ -66,7 +66,7 @@ impl Row {
         }
     }
 
-    /// Gives a column another value. Nothing is written until the row is.
+    /// Sets the value of a column. The table changes only when the row is written.
     pub fn set(&mut self, column: impl ColumnId, value: impl Into<Value>) -> Result<(), RowError> {
         let (column, value) = (column.column_in(&self.schema)?, value.into());
         self.schema.columns()[column].check(value.as_ref())?;

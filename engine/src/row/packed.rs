@@ -1,4 +1,4 @@
-//! Rows: the columns outside of the key, packed.
+//! Packed rows: the columns that are not in the key.
 //!
 //! ```text
 //! offset size
@@ -11,11 +11,11 @@
 //!    ...       variable part: the bytes of these columns, one after the other; none for NULL
 //! ```
 //!
-//! A column's place in the fixed part and in the table depends on the schema only, so reading one looks at no
+//! A column's position in the fixed part and in the table depends only on the schema, so reading a column reads no
 //! other. Columns that were added to the table after the row was written are missing at its end, and read as their
 //! defaults.
 //!
-//! Equal values make equal bytes, but for floats: these keep all their bits.
+//! Equal values have equal bytes, except floats, which keep all their bits.
 
 use super::COLUMNS_MAX;
 use super::convert::IntoKey;
@@ -28,7 +28,7 @@ const HEADER_BYTES: usize = 4;
 /// Ends have at most four bytes; the little before them makes no difference.
 const ROW_BYTES_MAX: usize = u32::MAX as usize;
 
-/// How the columns outside of the key become a row.
+/// Packs the columns that are not in the key into a row.
 ///
 /// ```
 /// use flifo_engine::row::{Column, ColumnType, RowFormat};
@@ -88,7 +88,7 @@ fn end_bytes(bytes: usize) -> usize {
 }
 
 impl RowFormat {
-    /// Rows of these columns, at most [`COLUMNS_MAX`].
+    /// Creates the format of rows with these columns, at most [`COLUMNS_MAX`].
     pub fn new(columns: Vec<Column>) -> Result<Self, RowError> {
         if columns.len() > COLUMNS_MAX {
             let (count, max) = (columns.len(), COLUMNS_MAX);
@@ -116,14 +116,14 @@ impl RowFormat {
         Parts { fixed, ends, variable: ends + end_bytes * before.variable }
     }
 
-    /// The row of a value for each column.
+    /// Encodes a value for each column as a row.
     pub fn encode<'a>(&self, values: impl IntoKey<'a>) -> Result<Vec<u8>, RowError> {
         let mut row = Vec::new();
         self.encode_into(values, &mut row)?;
         Ok(row)
     }
 
-    /// Appends the row of a value for each column to `row`, or nothing if there is an error.
+    /// Appends the row of a value for each column to `row`, or nothing after an error.
     pub fn encode_into<'a>(&self, values: impl IntoKey<'a>, row: &mut Vec<u8>) -> Result<(), RowError> {
         let values = values.into_key();
         let values = values.as_ref();
@@ -176,7 +176,7 @@ impl RowFormat {
         }
     }
 
-    /// A row to read. Its columns are looked at when they are read, the rest here.
+    /// Opens a row for reading. Checks its structure; columns are checked when they are read.
     pub fn open<'a>(&'a self, bytes: &'a [u8]) -> Result<RowRef<'a>, RowError> {
         let &[version, end_bytes, low, high] =
             bytes.first_chunk().ok_or_else(|| corrupt(bytes.len(), "it ends within its header"))?;
@@ -215,7 +215,7 @@ fn variable(value: ValueRef<'_>) -> Option<&[u8]> {
     }
 }
 
-/// A row's bytes, to read columns from.
+/// A row's bytes, for reading columns.
 #[derive(Debug, Clone, Copy)]
 pub struct RowRef<'a> {
     format: &'a RowFormat,
@@ -231,12 +231,12 @@ impl<'a> RowRef<'a> {
         self.bytes
     }
 
-    /// How many columns were written; those after them were added to the table later.
+    /// The number of columns that were written; later ones were added to the table afterwards.
     pub fn columns_written(&self) -> usize {
         self.columns
     }
 
-    /// The value of a column, counted from 0 among those outside of the key. No other column is looked at.
+    /// The value of a column, counted from 0 among the columns outside the key. Reads no other column.
     pub fn get(&self, column: usize) -> Result<ValueRef<'a>, RowError> {
         let columns = self.format.columns.len();
         let definition =
@@ -290,7 +290,7 @@ impl<'a> RowRef<'a> {
         (0..self.format.columns.len()).map(|column| self.get(column)).collect()
     }
 
-    /// Reads all columns, and checks that the bytes are exactly what their values make.
+    /// Reads all columns, and checks that the bytes are exactly the encoding of their values.
     pub fn check(&self) -> Result<(), RowError> {
         let values = self.values()?;
         let written = RowFormat::new(self.format.columns[..self.columns].to_vec())?;

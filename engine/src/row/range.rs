@@ -1,4 +1,4 @@
-//! Ranges of keys, as Rust writes them.
+//! Key ranges in Rust's range syntax.
 
 use std::ops::{Bound, Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 
@@ -6,10 +6,10 @@ use super::convert::IntoKey;
 use super::error::RowError;
 use super::key::{KeyFormat, KeyRange};
 
-/// What can be given as a range of keys: `..`, `from..to` and its kin, two [`Bound`]s, or a [`Prefix`].
+/// A range of keys: `..`, `from..to` and the like, two [`Bound`]s, or a [`Prefix`].
 ///
-/// The ends may be the first columns of a key only, as in [`KeyFormat::range`], and are in the order of the keys: over
-/// a descending column, the greater value is the first.
+/// The bounds may have only the first columns of a key, as in [`KeyFormat::range`], and are in the order of the keys:
+/// over a descending column, the greater value comes first.
 ///
 /// ```
 /// use std::ops::{Bound, RangeBounds};
@@ -32,7 +32,7 @@ pub trait KeyBounds<'a> {
     fn key_range(self, format: &KeyFormat) -> Result<KeyRange, RowError>;
 }
 
-/// All keys that have these values in their first columns.
+/// All keys with these values in their first columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Prefix<K>(pub K);
 

@@ -1,4 +1,4 @@
-//! What a table looks like: its columns, its primary key, its indexes.
+//! The schema of a table: its columns, its primary key, its indexes.
 
 use std::collections::HashSet;
 
@@ -24,24 +24,24 @@ pub struct Column {
 }
 
 impl Column {
-    /// A column that is never NULL and has no default.
+    /// Creates a column that is never NULL and has no default.
     pub fn new(name: impl Into<String>, kind: ColumnType) -> Self {
         Column { name: name.into(), kind, nullable: false, default: None, auto_increment: false }
     }
 
-    /// The same, which may be NULL.
+    /// Allows NULL.
     pub fn nullable(self) -> Self {
         Column { nullable: true, ..self }
     }
 
-    /// The same, with the value that it has in rows written before the column was added. It is for reading only:
-    /// a new row is always given a value for each column.
+    /// Sets the value that the column has in rows written before it was added. It applies to reads only: a new row
+    /// needs a value for each column.
     pub fn default_value(self, value: impl Into<Value>) -> Self {
         Column { default: Some(value.into()), ..self }
     }
 
-    /// The same, numbered by the table: a row inserted with NULL in it gets the next number, from 1 on. One column of
-    /// a table may be, of type u64 or i64, not nullable, and the first of the primary key or of an index.
+    /// Makes the column auto-increment: a row inserted with NULL there gets the next number, from 1 on. A table has at
+    /// most one such column, of type u64 or i64, not nullable, and the first of the primary key or of an index.
     pub fn auto_increment(self) -> Self {
         Column { auto_increment: true, ..self }
     }
@@ -51,7 +51,7 @@ impl Column {
         &self.name
     }
 
-    /// Whether the table numbers it.
+    /// Whether the column is auto-increment.
     pub fn is_auto_increment(&self) -> bool {
         self.auto_increment
     }
@@ -66,12 +66,12 @@ impl Column {
         self.nullable
     }
 
-    /// Its value in rows written before it was added; none may mean NULL.
+    /// Its value in rows written before it was added; `None` may mean NULL.
     pub fn default(&self) -> Option<&Value> {
         self.default.as_ref()
     }
 
-    /// What it is in a row written before it was added; `None` if there cannot be such a row.
+    /// Its value in a row written before it was added; `None` if there cannot be such a row.
     pub(super) fn missing(&self) -> Option<ValueRef<'_>> {
         match &self.default {
             Some(value) => Some(value.as_ref()),
@@ -97,7 +97,7 @@ impl Column {
         KeyFormat::new(vec![part])
     }
 
-    /// Checks the default, and makes it what it would be if the schema were stored and read.
+    /// Checks the default, and normalizes it as storing and reading the schema would.
     fn settle_default(&mut self) -> Result<(), RowError> {
         let Some(default) = self.default.take() else {
             return Ok(());
@@ -119,7 +119,7 @@ impl Column {
     }
 }
 
-/// Where a column's values are.
+/// Where a column's values are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// In the primary key: [`KeyFormat::get`] with this number.
@@ -128,7 +128,7 @@ pub enum Place {
     Row(usize),
 }
 
-/// A column, by its name or by its number among the table's, from 0, which is faster.
+/// A column, by its name or by its number in the table, from 0, which is faster.
 pub trait ColumnId {
     /// Its number.
     ///
@@ -157,9 +157,9 @@ impl ColumnId for usize {
     }
 }
 
-/// What a table looks like. See [`super`] for an example.
+/// A table's schema. See [`super`] for an example.
 ///
-/// Schemas are values: what changes one makes another.
+/// Schemas are values: a change returns a new one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Schema {
     columns: Vec<Column>,
@@ -171,7 +171,7 @@ pub struct Schema {
     auto_increment: Option<usize>,
 }
 
-/// Collects what a [`Schema`] is made of. Nothing is checked before [`SchemaBuilder::build`].
+/// Builds a [`Schema`]. Checks run in [`SchemaBuilder::build`].
 #[derive(Debug, Clone, Default)]
 pub struct SchemaBuilder {
     columns: Vec<Column>,
@@ -186,7 +186,7 @@ impl SchemaBuilder {
         self
     }
 
-    /// Names the columns of the primary key, the first one counting most. They are not nullable.
+    /// Sets the columns of the primary key, the most significant first. They are not nullable.
     pub fn primary_key<C: Into<KeyColumn>>(mut self, columns: impl IntoIterator<Item = C>) -> Self {
         self.primary = columns.into_iter().map(C::into).collect();
         self
@@ -198,7 +198,7 @@ impl SchemaBuilder {
         self
     }
 
-    /// The schema, if all fits together.
+    /// Checks and returns the schema.
     pub fn build(self) -> Result<Schema, RowError> {
         let SchemaBuilder { mut columns, primary, indexes } = self;
         check_columns(&mut columns)?;
@@ -299,7 +299,7 @@ pub(super) fn positions(of: &str, key: &[KeyColumn], columns: &[Column]) -> Resu
 }
 
 impl Schema {
-    /// A schema to fill in.
+    /// Starts a builder.
     pub fn builder() -> SchemaBuilder {
         SchemaBuilder::default()
     }
@@ -309,7 +309,7 @@ impl Schema {
         SchemaBuilder { columns: self.columns.clone(), primary: self.primary.clone(), indexes }
     }
 
-    /// The table's columns, in the order in which rows are given.
+    /// The table's columns, in the order of the values of a row.
     pub fn columns(&self) -> &[Column] {
         &self.columns
     }
@@ -334,18 +334,18 @@ impl Schema {
         &self.indexes
     }
 
-    /// The number of the column that the table numbers, if there is one.
+    /// The number of the auto-increment column, if there is one.
     pub fn auto_increment(&self) -> Option<usize> {
         self.auto_increment
     }
 
-    /// The secondary index of that name.
+    /// The secondary index with that name.
     pub fn index(&self, name: &str) -> Result<&IndexFormat, RowError> {
         let index = self.indexes.iter().find(|index| index.definition().name == name);
         index.ok_or_else(|| RowError::UnknownIndex { name: name.to_owned() })
     }
 
-    /// Where the values of a column are, for reading it from many rows.
+    /// Where the values of a column are stored, for reading it from many rows.
     pub fn place(&self, column: impl ColumnId) -> Result<Place, RowError> {
         column.column_in(self).map(|at| self.places[at])
     }
@@ -354,14 +354,14 @@ impl Schema {
         self.places[column]
     }
 
-    /// Key and value, for the table's tree, of a row: a value for each column of the table.
+    /// Encodes a row, a value for each column of the table, as key and value for the table's tree.
     pub fn encode<'a>(&self, row: impl IntoKey<'a>) -> Result<(Vec<u8>, Vec<u8>), RowError> {
         let (mut key, mut value) = (Vec::new(), Vec::new());
         self.encode_into(row.into_key().as_ref(), &mut key, &mut value)?;
         Ok((key, value))
     }
 
-    /// Replaces `key` and `value` by what [`Schema::encode`] gives.
+    /// Replaces `key` and `value` by the result of [`Schema::encode`].
     pub fn encode_into(
         &self,
         row: &[ValueRef<'_>],
@@ -386,7 +386,7 @@ impl Schema {
         self.row.encode_into(in_row.as_slice(), value)
     }
 
-    /// The values of a row, in the order of the table's columns.
+    /// Decodes the values of a row, in the order of the table's columns.
     pub fn decode(&self, key: &[u8], row: &[u8]) -> Result<Vec<Value>, RowError> {
         let mut in_key = self.key.decode(key)?;
         let in_row = self.row.open(row)?;
@@ -397,7 +397,7 @@ impl Schema {
         self.places.iter().map(value).collect()
     }
 
-    /// The value of one column of a row.
+    /// Decodes one column of a row.
     pub fn get(&self, column: &str, key: &[u8], row: &[u8]) -> Result<Value, RowError> {
         match self.place(column)? {
             Place::Key(part) => self.key.get(part, key),
@@ -405,7 +405,7 @@ impl Schema {
         }
     }
 
-    /// The same with one column more, at the end. Rows written before stay as they are, and have its default.
+    /// Returns the schema with one more column, at the end. Existing rows stay as they are, and have its default.
     ///
     /// ```
     /// use flifo_engine::row::{Column, ColumnType, Schema};
@@ -426,12 +426,12 @@ impl Schema {
         }
     }
 
-    /// The same with one index more.
+    /// Returns the schema with one more index.
     pub fn with_index(&self, index: Index) -> Result<Self, RowError> {
         self.to_builder().index(index).build()
     }
 
-    /// The same without an index.
+    /// Returns the schema without an index.
     pub fn without_index(&self, name: &str) -> Result<Self, RowError> {
         self.index(name)?;
         let mut builder = self.to_builder();

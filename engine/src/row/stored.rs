@@ -18,7 +18,7 @@
 //!    4  crc32c of all bytes before
 //! ```
 //!
-//! Version and checksum stay where they are in every later version.
+//! Version and checksum keep their positions in every later version.
 
 use super::error::RowError;
 use super::index::{Index, KeyColumn};
@@ -39,7 +39,7 @@ const _: () = assert!(NAME_BYTES_MAX <= u8::MAX as usize && COLUMNS_MAX <= u16::
 const _: () = assert!(INDEXES_MAX <= u16::MAX as usize);
 
 impl Schema {
-    /// The schema as bytes.
+    /// Encodes the schema.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = vec![VERSION];
         put_count(self.columns().len(), &mut bytes);
@@ -75,7 +75,7 @@ impl Schema {
         }
     }
 
-    /// The schema that these bytes are of.
+    /// Decodes a schema.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, RowError> {
         let (&version, _) = bytes.split_first().ok_or_else(|| corrupt(0, "it is empty"))?;
         let (body, checksum) =
@@ -116,7 +116,7 @@ fn put_name(name: &str, bytes: &mut Vec<u8>) {
     bytes.extend_from_slice(name.as_bytes());
 }
 
-/// What is left to read.
+/// The remaining input.
 struct Input<'b> {
     bytes: &'b [u8],
     at: usize,

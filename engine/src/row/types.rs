@@ -1,4 +1,4 @@
-//! The types of columns, and how their values become bits.
+//! The types of columns, and their values as bits.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ use super::value::ValueRef;
 /// assert_eq!(ColumnType::I32.to_string(), "i32");
 /// assert_eq!((ColumnType::I32.width(), ColumnType::Text.width()), (Some(4), None));
 /// ```
-// The numbers are on disk, in schemas: they never change, and none is used again for another type.
+// The numbers are on disk, in schemas: they never change and are never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 #[repr(u8)]
@@ -36,11 +36,11 @@ pub enum ColumnType {
     I32 = 7,
     /// -2^63 to 2^63 - 1, in eight bytes.
     I64 = 8,
-    /// A double, in eight bytes; the room's head says how they order.
+    /// A double, in eight bytes; the module's head describes the order.
     F64 = 9,
     /// False or true, in one byte.
     Bool = 10,
-    /// Any bytes, as many as there are.
+    /// Any bytes, of any length.
     Bytes = 11,
     /// UTF-8, ordered by its bytes.
     Text = 12,
@@ -59,7 +59,7 @@ const SIGN: u64 = 1 << 63;
 const QUIET_NAN: u64 = 0x7ff8_0000_0000_0000;
 
 impl ColumnType {
-    /// All there are.
+    /// All types.
     pub(super) const ALL: [ColumnType; 12] = [
         Self::U8,
         Self::U16,
@@ -84,7 +84,7 @@ impl ColumnType {
         Self::ALL.into_iter().find(|kind| kind.code() == code)
     }
 
-    /// Bytes of a value, for types whose values all have the same.
+    /// Bytes of a value, for types of fixed width.
     pub const fn width(self) -> Option<usize> {
         match self {
             Self::U8 | Self::I8 | Self::Bool => Some(1),
@@ -116,7 +116,7 @@ impl ColumnType {
         self.limits().map_or_else(String::new, |(least, greatest)| format!("{least} to {greatest}"))
     }
 
-    /// A value of a type with a width as bits, of which the lowest [`ColumnType::width`] bytes count.
+    /// The bits of a value of fixed width, of which the lowest [`ColumnType::width`] bytes count.
     pub(super) fn bits(self, value: ValueRef<'_>) -> Result<u64, Misfit> {
         match (self, value) {
             (Self::Bool, ValueRef::Bool(value)) => Ok(u64::from(value)),
@@ -124,7 +124,7 @@ impl ColumnType {
             _ => {
                 let (least, greatest) = self.limits().ok_or(Misfit::Type)?;
                 let number = value.integer().ok_or(Misfit::Type)?;
-                // What is cut off is a copy of the sign.
+                // The cut-off bits are copies of the sign.
                 if (least..=greatest).contains(&number) { Ok(number as u64) } else { Err(Misfit::Range) }
             }
         }

@@ -8,7 +8,7 @@ use super::types::float_order;
 /// A value of a column, borrowed where it has bytes.
 ///
 /// Values compare as keys do (see [`super`]): NULL equals NULL and comes first, and integers compare by number, whether
-/// they are signed or not. Values of different types have an order too, which means nothing.
+/// they are signed or not. The order of values of different types is arbitrary.
 ///
 /// ```
 /// use flifo_engine::row::ValueRef;
@@ -99,7 +99,7 @@ impl<'a> ValueRef<'a> {
         if let ValueRef::Text(value) = self { Some(value) } else { None }
     }
 
-    /// A copy that borrows nothing.
+    /// An owned copy.
     pub fn to_value(self) -> Value {
         match self {
             ValueRef::Null => Value::Null,
@@ -112,7 +112,7 @@ impl<'a> ValueRef<'a> {
         }
     }
 
-    /// What it is, in words for errors.
+    /// Its type, in words for errors.
     pub(super) fn describe(self) -> &'static str {
         match self {
             ValueRef::Null => "NULL",
@@ -138,7 +138,7 @@ impl<'a> ValueRef<'a> {
 }
 
 impl Value {
-    /// The same, borrowed.
+    /// The value, borrowed.
     pub fn as_ref(&self) -> ValueRef<'_> {
         match self {
             Value::Null => ValueRef::Null,

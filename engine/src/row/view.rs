@@ -1,4 +1,4 @@
-//! Rows and index entries that are read where they lie.
+//! Rows and index entries that are read in place.
 
 use std::cell::OnceCell;
 
@@ -9,7 +9,7 @@ use super::packed::RowRef;
 use super::schema::{ColumnId, Place, Schema};
 use super::value::{Value, ValueRef};
 
-/// The columns of a key. Those that cannot be read without a copy are copied once.
+/// The columns of a key. Columns that cannot be read in place are copied once.
 struct KeyView<'a> {
     format: &'a KeyFormat,
     bytes: &'a [u8],
@@ -32,7 +32,7 @@ impl<'a> KeyView<'a> {
     }
 }
 
-/// A row that a scan came by. Columns are read when they are asked for.
+/// A row that a scan visits. Columns are decoded when they are read.
 pub struct RowView<'a> {
     schema: &'a Schema,
     key: KeyView<'a>,
@@ -40,7 +40,7 @@ pub struct RowView<'a> {
 }
 
 impl<'a> RowView<'a> {
-    /// A row as it is stored.
+    /// Wraps a stored row.
     pub fn new(schema: &'a Schema, key: &'a [u8], value: &'a [u8]) -> Result<Self, RowError> {
         Ok(RowView { schema, key: KeyView::new(schema.key(), key), row: schema.row().open(value)? })
     }
@@ -53,7 +53,7 @@ impl<'a> RowView<'a> {
         }
     }
 
-    /// The row's columns outside of the primary key.
+    /// The row's columns that are not in the primary key.
     pub fn row(&self) -> &RowRef<'a> {
         &self.row
     }
@@ -63,13 +63,13 @@ impl<'a> RowView<'a> {
         (0..self.schema.columns().len()).map(|column| self.get(column).map(ValueRef::to_value)).collect()
     }
 
-    /// Key and value as they are stored.
+    /// Key and value as stored.
     pub fn bytes(&self) -> (&'a [u8], &'a [u8]) {
         (self.key.bytes, self.row.bytes())
     }
 }
 
-/// An index entry that a scan came by: the index's columns, and those of the primary key.
+/// An index entry that a scan visits: the index's columns, and those of the primary key.
 pub struct EntryView<'a> {
     schema: &'a Schema,
     index: &'a IndexFormat,
@@ -77,12 +77,12 @@ pub struct EntryView<'a> {
 }
 
 impl<'a> EntryView<'a> {
-    /// An entry as it is stored.
+    /// Wraps a stored entry.
     pub fn new(schema: &'a Schema, index: &'a IndexFormat, entry: &'a [u8]) -> Self {
         EntryView { schema, index, key: KeyView::new(index.key(), entry) }
     }
 
-    /// The value of a column, by name or by its number among the table's.
+    /// The value of a column, by name or by its number in the table.
     ///
     /// # Errors
     /// [`RowError::NotInIndex`] if the index does not have it.
@@ -96,7 +96,7 @@ impl<'a> EntryView<'a> {
         self.key.get(part)
     }
 
-    /// The entry as it is stored.
+    /// The entry as stored.
     pub fn bytes(&self) -> &'a [u8] {
         self.key.bytes
     }

@@ -1,4 +1,4 @@
-//! Whether the bitmaps agree with what is in use.
+//! Checks that the bitmaps match the pages in use.
 
 use super::{PageAllocator, Run};
 use crate::disk::AlignedBuffer;
@@ -14,24 +14,24 @@ pub(crate) struct Reached {
     pages: u64,
 }
 
-/// What a check of the bitmaps found.
+/// The result of a check of the bitmaps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SpaceStats {
-    /// Pages that the data files have room for.
+    /// Pages that fit in the data files.
     pub pages: u64,
-    /// Pages that something refers to, bitmaps and page 0 among them.
+    /// Pages that are referred to, including bitmaps and page 0.
     pub reached_pages: u64,
     /// Pages marked as used.
     pub used_pages: u64,
-    /// Pages marked as used that nothing refers to: a crash may leave such. They cost space, and nothing else.
+    /// Pages marked as used that nothing refers to; a crash may leave some. They only cost space.
     pub leaked_pages: u64,
-    /// Pages that were leaked, and were freed now.
+    /// Leaked pages that this check freed.
     pub freed_pages: u64,
 }
 
 impl SpaceStats {
-    /// Pages there is room for that are not in use.
+    /// Pages that fit in the data files and are not in use.
     pub fn free_pages(&self) -> u64 {
         self.pages.saturating_sub(self.used_pages)
     }
@@ -62,8 +62,8 @@ impl Reached {
 }
 
 impl PageAllocator {
-    /// Compares the bitmaps with what the trees have `reached`. Nobody allocates meanwhile. `damage` is told of each page
-    /// that is in use and marked as free, and of each bitmap that cannot be read.
+    /// Compares the bitmaps with the pages that the trees have `reached`. No thread allocates during the check. Calls
+    /// `damage` for each page that is in use and marked as free, and for each unreadable bitmap.
     pub(crate) fn check(
         &self,
         waiter: &Waiter,
@@ -108,8 +108,8 @@ impl PageAllocator {
         Ok(stats)
     }
 
-    /// Frees the pages that are marked as used and not `reached`, after a [check](Self::check) that found no damage; how
-    /// many. Nobody allocates meanwhile.
+    /// Frees the pages that are marked as used and not `reached`, after a [check](Self::check) that found no damage;
+    /// returns their number. No thread allocates during the call.
     pub(crate) fn free_leaked(&self, waiter: &Waiter, reached: &Reached) -> Result<u64> {
         let (group_pages, mut freed) = (group_pages(self.pool.page_size()), 0);
         for group in 0..self.groups(waiter)? {
@@ -135,7 +135,7 @@ fn in_use(page: u64, what: &str) -> Error {
     Error::CorruptPage { page, what: format!("it is in use, and {what}") }
 }
 
-/// How many bitmaps there are: as many as the first one says, if there is room for so many.
+/// The number of bitmaps, from the first one, if the data files have room for them.
 fn check_groups(
     said: u64,
     most: u64,

@@ -1,17 +1,17 @@
-//! Which pages of a tablespace are in use: bitmap pages, one per group, inside the buffer pool.
+//! Free-space management of a tablespace: bitmap pages, one per group, inside the buffer pool.
 //!
 //! # Protocol
-//! A page is allocated before the mini-transaction that uses it takes its first latch, and freed after it has let go
-//! of its last. Each is a mini-transaction of its own on one bitmap page. So a crash in between can only leave a
-//! page allocated that nothing uses; recovery, when it comes, can free such pages by what the trees reach.
-//! What was allocated and not used is to be freed by the caller. What comes and goes with a row that tells of it is
-//! marked in that row's mini-transaction instead (`choose`, `mark`), and never in doubt.
+//! A page is allocated before the mini-transaction that uses it takes its first latch, and freed after it has released
+//! its last. Each allocation and each free is a mini-transaction of its own on one bitmap page. So a crash in between
+//! can only leak a page; recovery can free leaked pages by comparing the bitmaps with the pages that the trees reach.
+//! The caller frees allocated pages that it does not use. A page that is created or removed together with a row that
+//! refers to it is marked in that row's mini-transaction instead (`choose`, `mark`), so it cannot leak.
 //!
 //! # Neighbours
-//! The caller says near which page it wants one; the first free page from there on is taken, in this group or the
-//! next, and if there is none, the first of those before. Only when no page with room on disk is free does the space grow: so
-//! a tree whose end moves on takes what was freed behind it, and a full disk is met when there is nothing left to take.
-//! `PageAllocator::allocate_unlogged` gives pages in a row where there are such, for bulk loads.
+//! The caller names a page to be near to. It gets the first free page from there on, in this group or the next, or else
+//! the first free one before. The space grows only when no page with room on disk is free. So a tree whose end advances
+//! reuses the pages freed behind it, and a full disk is an error only if no page is free.
+//! `PageAllocator::allocate_unlogged` allocates contiguous pages if possible, for bulk loads.
 
 mod check;
 mod pending;
@@ -42,12 +42,12 @@ const EXTENT_PAGES: u64 = 256;
 /// The first bitmap was not looked at yet.
 const UNKNOWN: u64 = u64::MAX;
 
-/// Pages in a row.
+/// Contiguous pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
-    /// The first.
+    /// The first page.
     pub first: PageNo,
-    /// How many.
+    /// The number of pages.
     pub pages: u64,
 }
 
@@ -56,7 +56,7 @@ enum Noted {
     Nothing,
     /// What a slot of the pending page has from now on.
     Pending(usize, PendingChain),
-    /// What was logged of these pages is void.
+    /// Voids the earlier log records of these pages.
     Unlogged,
 }
 
@@ -67,10 +67,10 @@ pub struct PageAllocator {
     pool: Arc<BufferPool>,
     /// Groups that have a bitmap, or `UNKNOWN`.
     groups: AtomicU64,
-    /// No page before it is free, but for those whose bits are being cleared at this moment. Pages that shall be near to no
-    /// other are looked for from here on, and what was freed, before the space grows. It is lowered, and raised past
-    /// pages of a group, only by who has the group's bitmap latched: so none that a raise passes is freed meanwhile; that one of
-    /// an earlier group was is what its compare-and-swap sees.
+    /// No page before it is free, except pages whose bits are being cleared right now. Searches without a wish for a
+    /// neighbour start here, and so do searches for freed pages before the space grows. Only a thread that has the
+    /// group's bitmap latched lowers it, or raises it past pages of the group. So no page that a raise passes is freed
+    /// at the same time; the compare-and-swap detects a free in an earlier group.
     cursor: AtomicU64,
     /// One thread at a time makes a group, which it does once a GiB. No latch, so it is held while waiting.
     adding: Mutex<()>,
@@ -81,8 +81,8 @@ pub struct PageAllocator {
 }
 
 impl PageAllocator {
-    /// For a new, empty tablespace: makes its first bitmap (page 1; page 0 is never used), and the pending page
-    /// (page 2).
+    /// Initializes a new, empty tablespace: creates its first bitmap (page 1; page 0 is never used) and the pending
+    /// page (page 2).
     pub fn create(pool: &Arc<BufferPool>, waiter: &Waiter) -> Result<Arc<PageAllocator>> {
         let alloc = PageAllocator::with_groups(pool, 0);
         alloc.add_group(0, waiter)?;
@@ -90,7 +90,7 @@ impl PageAllocator {
         Ok(Arc::new(alloc))
     }
 
-    /// For a tablespace that has one.
+    /// Opens a tablespace that has a bitmap.
     pub fn open(pool: &Arc<BufferPool>) -> Arc<PageAllocator> {
         Arc::new(PageAllocator::with_groups(pool, UNKNOWN))
     }
@@ -137,13 +137,13 @@ impl PageAllocator {
         }
     }
 
-    /// Allocates a page, near `near` if that is possible.
+    /// Allocates a page, near `near` if possible.
     pub fn allocate(&self, near: Option<PageNo>, waiter: &Waiter) -> Result<PageNo> {
         self.find_run(near, 1, waiter, &|_| Noted::Nothing).map(|run| run.first)
     }
 
-    /// Allocates up to `pages` pages in a row, at least one, to be filled by [`BufferPool::make_unlogged`]: what was logged
-    /// of them is void.
+    /// Allocates up to `pages` contiguous pages, at least one, to be filled by [`BufferPool::make_unlogged`]: their
+    /// earlier log records are void.
     pub(crate) fn allocate_unlogged(&self, near: Option<PageNo>, pages: u64, waiter: &Waiter) -> Result<Run> {
         self.find_run(near, pages.min(u16::MAX.into()), waiter, &|_| Noted::Unlogged)
     }
@@ -207,8 +207,8 @@ impl PageAllocator {
         Ok(None)
     }
 
-    /// A page that is free, and for which there is room on disk. It stays free until it is marked ([`Self::mark`]), so
-    /// another may be faster.
+    /// A free page with space on disk. It stays free until it is marked ([`Self::mark`]), so another thread may take it
+    /// first.
     pub(crate) fn choose(&self, waiter: &Waiter) -> Result<PageNo> {
         self.find(None, 1, waiter, |group, within| {
             let base = group * group_pages(self.pool.page_size());
@@ -256,14 +256,14 @@ impl PageAllocator {
         self.cursor.fetch_min(page.0, Ordering::Relaxed);
     }
 
-    /// No page of this bitmap, which the caller has latched, is free before the one that the cursor is raised to.
+    /// Raises the cursor to a page. No page of this bitmap, which the caller has latched, is free before it.
     fn raise_cursor(&self, bitmap: &ExclusiveGuard<'_>) {
         let (base, group_pages) = (bitmap.page().0 - 1, group_pages(self.pool.page_size()));
         let now = self.cursor.load(Ordering::Relaxed);
         if (base..base + group_pages).contains(&now) {
             let free = bitmap::find_free(bitmap.bytes(), now - base..group_pages);
             let next = base + free.unwrap_or(group_pages);
-            // If it was lowered meanwhile, that holds.
+            // If another thread has lowered it, the lower value stays.
             let _ = self.cursor.compare_exchange(now, next, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
@@ -329,12 +329,12 @@ impl PageAllocator {
         })
     }
 
-    /// Frees a page that nothing refers to any more.
+    /// Frees a page that is no longer referred to.
     pub fn free(&self, page: PageNo, waiter: &Waiter) -> Result<()> {
         self.free_run(Run { first: page, pages: 1 }, waiter)
     }
 
-    /// Frees pages of one group that nothing refers to any more.
+    /// Frees pages of one group that are no longer referred to.
     pub fn free_run(&self, run: Run, waiter: &Waiter) -> Result<()> {
         let no = bitmap_of(run.first, self.pool.page_size());
         let first = run.first.0 + 1 - no.0;
@@ -351,7 +351,7 @@ impl PageAllocator {
         self.change_bitmap(no, waiter, which, |_| Noted::Nothing).map(drop)
     }
 
-    /// Pages in use, bitmaps and page 0 among them.
+    /// Pages in use, including bitmaps and page 0.
     pub fn used_pages(&self, waiter: &Waiter) -> Result<u64> {
         let group_pages = group_pages(self.pool.page_size());
         (0..self.groups(waiter)?)
@@ -364,7 +364,7 @@ impl PageAllocator {
             .sum()
     }
 
-    /// The same without bitmaps, page 0 and the pending page.
+    /// Pages in use, without bitmaps, page 0 and the pending page.
     pub fn used_tree_pages(&self, waiter: &Waiter) -> Result<u64> {
         Ok(self.used_pages(waiter)? - self.groups(waiter)? - 2)
     }

@@ -1,20 +1,20 @@
-//! Overflow pages that nothing refers to: while a large value is written, and while it is freed.
+//! Pending pages: overflow pages that no entry refers to, while a large value is written or freed.
 //!
 //! # Protocol
-//! Whoever writes or frees a large value has one of the slots of the pending page, alone. Pages are allocated into the
-//! slot, in the mini-transaction that marks them as in use ([`PendingSlot::reserve`]). Each page that is written goes from
-//! the slot's run to the head of its chain, in the mini-transaction that makes the page ([`PendingSlot::push`]). The
-//! mini-transaction that changes the entry takes the new chain out of the slot and puts the old one in
-//! ([`PendingSlot::put`]). What is in the slot afterwards is freed, in mini-transactions that clear the pages' bits
+//! A thread that writes or frees a large value owns one of the slots of the pending page. Pages are allocated into the
+//! slot, in the mini-transaction that marks them as in use ([`PendingSlot::reserve`]). Each page that is written moves
+//! from the slot's run to the head of its chain, in the mini-transaction that creates the page ([`PendingSlot::push`]).
+//! The mini-transaction that changes the entry takes the new chain out of the slot and puts the old one in
+//! ([`PendingSlot::put`]). The pages in the slot afterwards are freed, in mini-transactions that clear the pages' bits
 //! and take them out of the slot ([`PendingSlot::free_all`]).
 //!
-//! So at any moment each page is free, in a slot, or in use by an entry: a crash leaks none, and nothing is freed twice.
-//! What an error or a crash left in a slot is freed by the slot's next user, or when the database is opened. If it cannot
-//! be, since one of its pages cannot be read, nobody gets the slot until then, and the user takes another.
+//! So at any time each page is free, in a slot, or in use by an entry: a crash leaks none, and none is freed twice. The
+//! slot's next user, or the next open, frees pages that an error or a crash left in a slot. If that fails because a
+//! page is unreadable, the slot is set aside, and the user takes another.
 //!
 //! # Waiting
-//! There are as many slots as may be in use at a time; one who finds none waits, with nothing latched, and releases its slot in
-//! admission up: those who have one wait themselves, for the disk or for the log, and others are to go on meanwhile. They wait
+//! The number of slots is limited. A thread that finds none waits, with nothing latched, and releases its slot in
+//! admission: the owners themselves wait for the disk or the log, and other sessions can run in that time. Owners wait
 //! for no other slot, and for no row lock.
 
 use std::collections::VecDeque;
@@ -37,7 +37,7 @@ use crate::wait::Waiter;
 /// Pages allocated, or freed, in one mini-transaction.
 const RUN_PAGES: u64 = 64;
 
-/// Which slots are nobody's.
+/// The slots without an owner.
 pub(super) struct FreeSlots {
     slots: Mutex<Slots>,
     given_back: Condvar,
@@ -45,8 +45,8 @@ pub(super) struct FreeSlots {
 
 struct Slots {
     free: VecDeque<usize>,
-    /// What they have could not be freed, twice: a read of one of its pages fails, perhaps for good. So nobody else is
-    /// to fail with that; but when all slots are here, they are what there is.
+    /// Slots whose pages could not be freed, twice: a read of one of the pages fails, perhaps forever. They are
+    /// avoided, so that other threads do not fail as well, and used only when no other slot exists.
     set_aside: VecDeque<usize>,
 }
 
@@ -87,14 +87,14 @@ impl FreeSlots {
     }
 
     fn give_back(&self, number: usize) {
-        // At the end: one whose pages cannot be freed for now is tried again last.
+        // At the end: a slot whose pages cannot be freed for now is retried last.
         self.lock().free.push_back(number);
         self.given_back.notify_one();
     }
 
     fn set_aside(&self, number: usize) {
         self.lock().set_aside.push_back(number);
-        // If it was the last one, there is something to take now.
+        // If it was the last one, its pages are empty now.
         self.given_back.notify_one();
     }
 }
@@ -103,9 +103,9 @@ impl FreeSlots {
 pub(crate) struct PendingSlot<'a> {
     alloc: &'a PageAllocator,
     number: usize,
-    /// What it has on the page, too.
+    /// Its content, the same as on the page.
     chain: PendingChain,
-    /// What it has could not be freed.
+    /// Its pages could not be freed.
     is_set_aside: bool,
 }
 
@@ -136,7 +136,7 @@ impl PageAllocator {
         }
     }
 
-    /// A slot with what it has.
+    /// Opens a slot with its content.
     fn open_slot(&self, number: usize, waiter: &Waiter) -> Result<PendingSlot<'_>> {
         let mut slot =
             PendingSlot { alloc: self, number, chain: PendingChain::default(), is_set_aside: false };
@@ -155,8 +155,8 @@ impl PageAllocator {
         })
     }
 
-    /// Frees what a crash has left. To be called when the database is opened, before anybody uses it. What cannot be
-    /// freed for now stays in its slot.
+    /// Frees pages that a crash has left. Called when the database is opened, before any use. Pages that cannot be
+    /// freed for now stay in their slot.
     pub(crate) fn free_pending(&self, waiter: &Waiter) -> Result<()> {
         let left = self.slots_in_use(waiter)?;
         for _ in 0..left.last().map_or(0, |last| last + 1) {
@@ -169,7 +169,8 @@ impl PageAllocator {
         Ok(())
     }
 
-    /// Forgets what could not be freed: its pages belong to nobody then. Nobody uses a slot meanwhile, or afterwards.
+    /// Empties the slots whose pages could not be freed; the pages leak. No thread uses a slot during the call or
+    /// afterwards.
     pub(crate) fn abandon_pending(&self, waiter: &Waiter) -> Result<()> {
         self.slots_in_use(waiter)?.into_iter().try_for_each(|number| self.empty_slot(number, waiter))
     }
@@ -211,18 +212,17 @@ impl<'a> PendingSlot<'a> {
         self.alloc.pool.optimistic(PENDING_PAGE)?.exclusive()
     }
 
-    /// Puts `chain` into the slot in the place of what it has, as a part of `mtr`. [`PendingSlot::has_now`] follows when
-    /// that was committed.
+    /// Replaces the slot's content by `chain`, as a part of `mtr`. [`PendingSlot::has_now`] follows after the commit.
     pub(crate) fn put<'p>(&self, mtr: &mut Mtr<'p>, page: &mut ExclusiveGuard<'p>, chain: &PendingChain) {
         mtr.apply(page, &Op::Write { at: pending::at(self.number), bytes: &chain.encode() });
     }
 
-    /// What was put into it.
+    /// Records the committed content.
     pub(crate) fn has_now(&mut self, chain: PendingChain) {
         self.chain = chain;
     }
 
-    /// Begins a chain whose pages bear `stamp`.
+    /// Begins a chain whose pages have the stamp `stamp`.
     pub(crate) fn begin(&mut self, stamp: u64) {
         debug_assert!(self.chain.is_empty());
         self.chain = PendingChain { stamp, ..PendingChain::default() };
@@ -240,7 +240,7 @@ impl<'a> PendingSlot<'a> {
         Ok(())
     }
 
-    /// Makes a page of those allocated the first of the chain, with these bytes of the value.
+    /// Makes an allocated page the first of the chain, with these bytes of the value.
     pub(crate) fn push(&mut self, owner: PageNo, index: u32, bytes: &[u8], waiter: &Waiter) -> Result<()> {
         let pool = &self.alloc.pool;
         // From the run's end, since a value is written from its end: then its pages lie in their order.
@@ -282,7 +282,7 @@ impl<'a> PendingSlot<'a> {
         Ok(())
     }
 
-    /// As [`PendingSlot::free_all`], for whoever has done what it came for: what cannot be freed now is later.
+    /// As [`PendingSlot::free_all`], after the operation has succeeded: pages that cannot be freed now are freed later.
     pub(crate) fn finish(mut self, waiter: &Waiter) {
         let _ = self.free_all(waiter);
     }
@@ -319,7 +319,7 @@ impl<'a> PendingSlot<'a> {
             if bitmap_of(page, self.alloc.pool.page_size()) != bitmap {
                 break;
             }
-            // What is wrong with it is said when it is the first.
+            // Damage of the page is reported when it is the first.
             let Ok(next) = self.next_of(page, waiter) else { break };
             (stretch.run.pages, stretch.next) = (stretch.run.pages + 1, next);
         }
@@ -337,7 +337,7 @@ impl<'a> PendingSlot<'a> {
         }
     }
 
-    /// The pages have rotted, and nobody knows which they are: they stay allocated to nobody.
+    /// The pages are corrupt and unknown: they leak.
     fn abandon(&mut self, waiter: &Waiter) -> Result<()> {
         self.alloc.empty_slot(self.number, waiter)?;
         self.chain = PendingChain::default();

@@ -1,19 +1,19 @@
-//! Loading sorted rows into an empty tree, bottom-up.
+//! Bulk load: loads sorted rows into an empty tree, bottom-up.
 //!
-//! Each level has one node in the making, whose entries are collected in private memory; when the next does not fit
-//! the fill any more, the node is made, in pages that lie in a row, and its lower fence and number go to the level above.
-//! The overflow pages of a large value are made before its row is added. Pages are made through the pool, one at a time and
-//! with nothing else held, so a pool smaller than the data waits for its cleaners and no more. Until the root is written,
-//! last, the tree is empty for everyone.
+//! Each level has one node under construction, whose entries are collected in private memory. When the next entry
+//! exceeds the fill, the node is written to contiguous pages, and its lower fence and number go to the level above. The
+//! overflow pages of a large value are written before its row is added. Pages are created through the pool, one at a
+//! time and with nothing else held, so with a pool smaller than the data a load only waits for the cleaners. Until the
+//! root is written, last, the tree is empty for all readers.
 //!
-//! The nodes are not logged, only the root: before that, all of them are written and synced. A crash in between leaves
-//! the tree empty, and the pages allocated to nobody.
+//! Only the root is logged. Before that, all nodes are written and synced. A crash in between leaves the tree empty,
+//! and leaks the pages.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use super::Tree;
 use super::entries::{Entries, NodeKind};
-use crate::buffer::{BufferPool, Made, Need, Stop};
+use crate::buffer::{BufferPool, LoadedRun, Need, Stop};
 use crate::disk::Tablespace;
 use crate::error::{Error, Result};
 use crate::page::edit::entry_bytes;
@@ -52,13 +52,13 @@ struct Loader<'t> {
     runs: Vec<(Run, Lsn)>,
     used: u64,
     /// The last pages that were made and follow each other in a stripe and a run.
-    made: Made,
+    made: LoadedRun,
 }
 
 impl Tree {
-    /// Fills the empty tree with rows in strictly ascending order; how many there were. `fill` is the share of each
-    /// page to fill, 0.5 to 1. `progress` is told now and then how many rows were loaded, and of all before the root is
-    /// written. After an error, and after a panic in `rows` or `progress`, the tree is empty.
+    /// Fills the empty tree with rows in strictly ascending order; returns their number. `fill` is the share of each
+    /// page to fill, 0.5 to 1. Calls `progress` with the number of rows from time to time, and with the total before
+    /// the root is written. After an error, and after a panic in `rows` or `progress`, the tree is empty.
     pub fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &self,
         waiter: &Waiter,
@@ -75,8 +75,8 @@ impl Tree {
         })
     }
 
-    /// The same, of rows that `next` appends to two empty buffers; false when there are no more. An error of it ends the
-    /// load.
+    /// As [`Tree::bulk_load`], with rows that `next` appends to two empty buffers; false at the end. An error from
+    /// `next` ends the load.
     pub(crate) fn bulk_load_from(
         &self,
         waiter: &Waiter,
@@ -95,10 +95,10 @@ impl Tree {
             levels: vec![Level::default()],
             runs: Vec::new(),
             used: 0,
-            made: Made { pages: 0..0, since: Lsn(0) },
+            made: LoadedRun { pages: 0..0, since: Lsn(0) },
         };
-        // A panic of the caller's goes on when the pages are free. What follows does not call it, and one of its own may come when
-        // the pages are the tree's.
+        // A panic in the caller's code is resumed once the pages are free. The code below does not call it; a panic
+        // there may come when the pages already belong to the tree.
         let load = AssertUnwindSafe(|| self.load_rows(&mut loader, next, progress));
         let loaded = catch_unwind(load).map(|loaded| {
             let rows = loaded?;
@@ -115,7 +115,7 @@ impl Tree {
         Ok(rows)
     }
 
-    /// [`Error::TreeNotEmpty`] if there is an entry, also a deleted one that purge has not removed yet.
+    /// Fails with [`Error::TreeNotEmpty`] if there is an entry, even a deleted entry not yet purged.
     pub(crate) fn check_empty(&self, waiter: &Waiter) -> Result<()> {
         let empty = self.pool.retry(waiter, || {
             let root = self.pool.optimistic(self.root)?;
@@ -150,7 +150,7 @@ impl Tree {
                 progress(loaded);
             }
         }
-        // Not when the rows are there: a panic in it is to leave none.
+        // Before the root is written: a panic in `progress` must leave no rows.
         progress(loaded);
         Ok(loaded)
     }
@@ -231,7 +231,7 @@ impl Loader<'_> {
             self.seal_but_last(level, fences.lower)?;
         }
         let of_level = &mut self.levels[level];
-        // Both are computed anew for the new lower fence.
+        // The loop computes both for the new lower fence.
         (of_level.prefix, of_level.bytes) = (usize::MAX, 0);
         Ok(())
     }
@@ -271,7 +271,7 @@ impl Loader<'_> {
         self.add(level + 1, &fences.lower, (&no.0.to_le_bytes()).into())
     }
 
-    /// What was loaded is written and synced; then the root, which makes it a part of the tree, is logged.
+    /// Writes and syncs the loaded pages, then logs the root, which makes them a part of the tree.
     fn write_root(&self, level: usize, count: usize, fences: &Fences) -> Result<()> {
         if !self.runs.is_empty() {
             self.pool.flush_unlogged(self.all_made(), self.waiter)?;
@@ -343,23 +343,23 @@ impl Loader<'_> {
         let &(_, since) = self.runs.iter().rev().find(has_it).expect("it is one of those allocated");
         let made = &mut self.made;
         if no.0 != made.pages.end || since != made.since || no.0.is_multiple_of(Tablespace::STRIPE_PAGES) {
-            // Nothing changes them before the load ends, and then they must be on disk: so they are written meanwhile.
-            self.pool.write_soon(std::mem::replace(made, Made { pages: no.0..no.0, since }));
+            // The pages do not change before the load ends, and must be on disk by then, so writing starts now.
+            self.pool.write_soon(std::mem::replace(made, LoadedRun { pages: no.0..no.0, since }));
         }
         made.pages.end = no.0 + 1;
         Ok(())
     }
 
-    /// Of each run what is in use; to be called when all of that was made.
-    fn all_made(&self) -> impl Iterator<Item = Made> + Clone {
+    /// The used part of each run; valid once all of its pages exist.
+    fn all_made(&self) -> impl Iterator<Item = LoadedRun> + Clone {
         let last = self.runs.len().saturating_sub(1);
         self.runs.iter().enumerate().map(move |(index, &(run, since))| {
             let used = if index == last { self.used } else { run.pages };
-            Made { pages: run.first.0..run.first.0 + used, since }
+            LoadedRun { pages: run.first.0..run.first.0 + used, since }
         })
     }
 
-    /// Frees the pages that are not in use: those left of the last run, or all if the load failed.
+    /// Frees the unused pages: the rest of the last run, or all if the load failed.
     fn free_unused(&self, loaded: bool) -> Result<()> {
         for (index, (run, _)) in self.runs.iter().enumerate() {
             let used = match (loaded, index + 1 == self.runs.len()) {

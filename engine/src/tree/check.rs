@@ -8,7 +8,7 @@ use crate::page::{PageNo, TRAILER_BYTES};
 use crate::space::Reached;
 use crate::wait::Waiter;
 
-/// What a tree consists of.
+/// The size of a tree.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TreeStats {
     /// Levels, 1 if the root is a leaf.
@@ -17,21 +17,21 @@ pub struct TreeStats {
     pub rows: u64,
     /// Nodes with rows.
     pub leaf_pages: u64,
-    /// Nodes above them.
+    /// Nodes above the leaves.
     pub inner_pages: u64,
-    /// Pages with the bytes of large values that do not lie in leaves.
+    /// Overflow pages of large values.
     pub overflow_pages: u64,
     /// Bytes of rows and their slots in all leaves.
     pub leaf_bytes_used: u64,
 }
 
 impl TreeStats {
-    /// Nodes of both kinds.
+    /// Leaf and inner pages.
     pub fn pages(&self) -> u64 {
         self.leaf_pages + self.inner_pages + self.overflow_pages
     }
 
-    /// Which share of the leaves' room is in use, for pages of `page_bytes`; 0 to 1.
+    /// The used share of the leaves' space, for pages of `page_bytes`; 0 to 1.
     pub fn fill(&self, page_bytes: usize) -> f64 {
         let room = self.leaf_pages * (page_bytes - NODE_HEADER_BYTES - TRAILER_BYTES) as u64;
         if room == 0 { 0.0 } else { self.leaf_bytes_used as f64 / room as f64 }
@@ -48,7 +48,7 @@ impl Visit for First {
 }
 
 impl Tree {
-    /// Reads the whole tree (see `walk`); an error is the first damage that was met. Nobody changes the tree meanwhile.
+    /// Reads the whole tree (see `walk`); the error is the first damage. No thread changes the tree during the check.
     pub fn check(&self, waiter: &Waiter) -> Result<TreeStats> {
         self.walk(waiter, &mut Reached::of(self.pool.space().pages()), &mut First)
     }

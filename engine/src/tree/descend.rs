@@ -1,8 +1,8 @@
-//! The way down: optimistic lock coupling.
+//! The descent: optimistic lock coupling.
 //!
-//! A node's version is read, the child's number looked up in it, the child's version read, and then the node's version
-//! validated: so the child was the right one when its version was read, and whoever validates the child later knows
-//! that nothing was changed in between that concerns the key.
+//! A reader reads a node's version, looks up the child's number, reads the child's version, and then validates the
+//! node's version. So the child was the right one when its version was read. A later validation of the child proves
+//! that no change since then concerns the key.
 
 use super::{Attempt, Tree};
 use crate::buffer::OptimisticGuard;
@@ -16,7 +16,7 @@ pub(super) struct Path<'p> {
     pub(super) parent: Option<(OptimisticGuard<'p>, usize)>,
 }
 
-/// Slots that are asked for ahead, bytes: a search needs several lines of them one after the other.
+/// Prefetched bytes of slots: a search needs several lines of them one after the other.
 const PREFETCH_BYTES: usize = 640;
 
 impl Tree {

@@ -1,4 +1,4 @@
-//! Entries of nodes in private memory, and nodes made from them: what splits, merges and bulk loads share.
+//! Entries of nodes in private memory, and nodes built from them: shared by splits, merges and bulk loads.
 
 use crate::page::edit::{NodeMut, entry_bytes, fixed_bytes};
 use crate::page::node::{Fences, Node, Stored};
@@ -80,7 +80,8 @@ impl Entries {
         Ok(())
     }
 
-    /// What splits and merges rely on, and nobody has looked at since the page was read: keys ascend, within the fences.
+    /// Checks what splits and merges rely on, for the first time since the page was read: keys ascend, within the
+    /// fences.
     pub(super) fn check(&self, fences: &Fences) -> Result<(), Torn> {
         let keys = || (0..self.len()).map(|index| self.key(index));
         match keys().is_sorted_by(|a, b| a < b) && keys().all(|key| fences.contain(key)) {
@@ -107,7 +108,7 @@ impl Entries {
         fixed_bytes(fences) + entries
     }
 
-    /// Where to cut so that both sides have about as many bytes; at least one entry on each side if there are two.
+    /// The position of a cut that gives both sides about the same bytes, and at least one entry each if there are two.
     pub(super) fn middle(&self) -> usize {
         let weight = |index: usize| self.ends[index].value + 10 * (index + 1);
         let half = weight(self.len() - 1) / 2;

@@ -1,17 +1,17 @@
-//! Values over a quarter of a page: their first bytes and a pointer lie in the leaf, the others in overflow pages.
+//! Values over a quarter of a page: their first bytes and a pointer are in the leaf, the rest in overflow pages.
 //!
 //! # Writing
-//! The pages are written first, each in a mini-transaction of its own, and belong to a slot of the pending page
-//! meanwhile ([`crate::space`]); then the entry is put, and the pages of the value before take their place in the slot, in
-//! one mini-transaction; then these are freed. So a crash leaves the value before or the new one, whole, and the next
-//! open frees the pages of the other.
+//! The pages are written first, each in a mini-transaction of its own, and belong to a slot of the pending page until
+//! the entry refers to them ([`crate::space`]). One mini-transaction then writes the entry and moves the pages of the
+//! previous value into the slot; then these are freed. So a crash leaves the previous value or the new one, complete,
+//! and the next open frees the pages of the other.
 //!
 //! # Reading
-//! A reader takes the pointer from the leaf, and copies page after page with nothing held. The pages of a value
-//! are never changed, only freed, and their stamp is no other value's: all that have it make the value as it was when the
-//! pointer was read. If one has not, the entry is read again: it has another value, or none; with the same
-//! pointer, the page is corrupt. Each such try reads the newest value, so whoever reads a value that is replaced all the
-//! time faster than it can be read does not come to an end.
+//! A reader takes the pointer from the leaf, and copies page after page with nothing held. The pages of a value never
+//! change, they are only freed, and have a stamp of their own. If all pages have the stamp, they form the value as of
+//! the read of the pointer. If a page lacks it, the entry is read again: it has another value or none, or, with the
+//! same pointer, the page is corrupt. Each retry reads the newest value, so a reader can starve if the value is always
+//! replaced faster than it can be read.
 
 use super::Tree;
 use crate::error::{Error, Result};
@@ -21,19 +21,19 @@ use crate::page::{PageNo, Torn};
 use crate::space::PendingSlot;
 use crate::wait::Waiter;
 
-/// The most bytes that a value may have: 256 MiB. It is in memory as a whole when it is read or written, some times over in
-/// a transaction; a page of it is the most that a mini-transaction logs.
+/// Maximum bytes of a value: 256 MiB. A value is in memory as a whole when it is read or written, several times in a
+/// transaction; a mini-transaction logs at most one page of it.
 pub const VALUE_BYTES_MAX: usize = 256 << 20;
 
 /// Pages after which a writer looks whether the redo log is nearly full.
-const PAGES_PER_LOOK: usize = 64;
+const PAGES_PER_CHECK: usize = 64;
 
-/// Of a value that is read: where it is, and what was wrong with its pages the last time.
+/// A value that is being read: its pointer, and the last error of its pages.
 #[derive(Default)]
 pub(super) struct Suspect(Option<(Pointer, Error)>);
 
 impl Tree {
-    /// Whether a row of such a size can be.
+    /// Checks that a row of this size is allowed.
     pub(crate) fn check_size(&self, key: usize, value: usize) -> Result<()> {
         if value > VALUE_BYTES_MAX {
             return Err(Error::ValueTooLarge { size: value, max: VALUE_BYTES_MAX });
@@ -47,7 +47,7 @@ impl Tree {
         key + value > entry_bytes_max(self.pool.page_size())
     }
 
-    /// Writes a value's pages, which are the slot's; gives what is to lie in the leaf.
+    /// Writes a value's pages, which belong to the slot; returns the part for the leaf.
     pub(super) fn write_large(
         &self,
         waiter: &Waiter,
@@ -59,8 +59,8 @@ impl Tree {
         slot.begin(stamp);
         let pieces = rest.chunks(bytes_per_page(self.pool.page_size()));
         for (index, piece) in pieces.enumerate().rev() {
-            if index % PAGES_PER_LOOK == 0 {
-                self.pool.log().hold_back(waiter);
+            if index % PAGES_PER_CHECK == 0 {
+                self.pool.log().throttle(waiter);
             }
             slot.reserve(index as u64 + 1, waiter)?;
             slot.push(self.root, index as u32, piece, waiter)?;
@@ -69,8 +69,8 @@ impl Tree {
         Ok(Pointer { first, stamp, len: value.len() as u64 }.entry(prefix))
     }
 
-    /// `out` is what a leaf has of a large value, and becomes the value; false if it is gone, and the entry is to be read
-    /// again.
+    /// Replaces `out`, the leaf's part of a large value, by the value; false if it is gone, so that the entry must be
+    /// read again.
     pub(super) fn read_large(
         &self,
         waiter: &Waiter,
@@ -94,7 +94,7 @@ impl Tree {
         }
     }
 
-    /// Appends what the pages have to `out`; `each` is told their numbers before they are read.
+    /// Appends the content of the pages to `out`; calls `each` with their numbers before they are read.
     pub(super) fn read_pages(
         &self,
         waiter: &Waiter,
@@ -139,7 +139,7 @@ impl Tree {
     }
 }
 
-/// Where the pages of a large value are, by what a leaf has of it.
+/// Decodes the pointer to the pages of a large value from the leaf's part.
 pub(super) fn pointer_of(entry: &[u8]) -> std::result::Result<Pointer, Torn> {
     Pointer::of_entry(entry)
 }

@@ -1,4 +1,4 @@
-//! Merging underfull nodes with their neighbours, or evening them out.
+//! Merging underfull nodes with their neighbours, or balancing the two.
 
 use std::ops::Range;
 
@@ -34,12 +34,12 @@ struct Pair<'p> {
 }
 
 impl Tree {
-    /// Merges what is underfull on the way to `key`, from the leaf upwards.
+    /// Merges the underfull nodes on the path to `key`, from the leaf upwards.
     pub(super) fn shrink(&self, waiter: &Waiter, key: &[u8]) -> Result<()> {
         self.shrink_from(waiter, key, 0).map(drop)
     }
 
-    /// The same, from the node of that level upwards; whether anything came of it.
+    /// As [`Self::shrink`], from the node of that level upwards; returns whether any node changed.
     pub(super) fn shrink_from(&self, waiter: &Waiter, key: &[u8], lowest: u8) -> Result<bool> {
         let need = Need::nodes(self.pool.page_size());
         let mut changed = false;
@@ -99,7 +99,7 @@ impl Tree {
         let left_index = index.min(slots - 1);
         let other_index = if left_index == index { index + 1 } else { left_index };
         let other = self.pool.child(parent.checked(parent.node().child(other_index))?, &parent)?;
-        // Two of a parent that are one, or not of one level, would be waited for for ever, or taken for what they are not.
+        // Two children that are the same page, or of different levels, would deadlock, or be misread.
         if other.page() == node.page() || other.checked(other.node().level())? != level {
             return Err(Stop::corrupt(parent.page()));
         }
@@ -190,7 +190,7 @@ impl Tree {
 }
 
 impl Pair<'_> {
-    /// All entries of both; between those of inner nodes the separator, with the right one's first child.
+    /// All entries of both nodes; for inner nodes, with the separator and the right node's first child between them.
     fn entries(&self) -> Attempt<Entries> {
         let mut entries = Entries::default();
         self.left.checked(entries.push_node(self.left.node()))?;
@@ -214,7 +214,7 @@ fn first_child(page: &ExclusiveGuard<'_>) -> PageNo {
     PageNo(read_u64(page.bytes(), AT_FIRST_CHILD))
 }
 
-/// Marks a page that is no longer part of the tree as changed, so that nobody who read it before goes on with it.
+/// Marks a page that is no longer part of the tree as changed, so that readers of the old version restart.
 pub(super) fn retire<'p>(mtr: &mut Mtr<'p>, page: &mut ExclusiveGuard<'p>) {
     mtr.apply(page, &Op::Write { at: AT_OWNER, bytes: &0_u64.to_le_bytes() });
 }

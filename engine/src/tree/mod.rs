@@ -1,35 +1,35 @@
 //! Index-organised B+trees of byte strings.
 //!
 //! # Protocol
-//! The root's page never moves. Reading goes down with optimistic lock coupling and holds nothing (`descend`);
-//! changing a leaf latches that leaf alone, if it is still as it was read, be that some time ago (`put`). What changes more than one node (split, merge)
-//! is a mini-transaction of its own before or after: it reserves what it needs, then latches at most three nodes,
-//! each only tried for. Every attempt that meets a latched, changed or missing page drops all, waits, and starts
-//! again from the root (`BufferPool::retry`). So no thread waits with a latch held.
+//! The root's page never moves. A read descends with optimistic lock coupling and holds nothing (`descend`). A change
+//! of a leaf latches that leaf alone, if it is unchanged since it was read, even long ago (`put`). A change of several
+//! nodes (split, merge) is a mini-transaction of its own before or after: it reserves what it needs, then latches at
+//! most three nodes, and only tries for each latch. An attempt that meets a latched, changed or missing page drops
+//! everything, waits, and restarts from the root (`BufferPool::retry`). So no thread waits with a latch held.
 //!
 //! # Shape
-//! A node has the keys in `[lower fence, upper fence)`, its own copies of both, and no pointers to its neighbours: a scan
-//! copies a leaf, gives its rows out with nothing held, and goes on at the upper fence. A node that has no room is split
-//! (its parent first, if that has none for the separator); a root that has no room gets a child with all it has. A
-//! node under a quarter full is merged with a neighbour, or evened out with it; a root with one child takes its place.
+//! A node has the keys in `[lower fence, upper fence)`, its own copies of both, and no pointers to its neighbours. A
+//! scan copies a leaf, returns its rows with nothing held, and continues at the upper fence. A full node is split (its
+//! parent first, if that has no room for the separator); a full root moves its content to a new child. A node under a
+//! quarter full is merged with a neighbour, or balanced with it; a root with one child is replaced by it.
 //!
-//! Values over a quarter of a page lie in overflow pages, but for their first bytes (`large`).
+//! Values over a quarter of a page are in overflow pages, except their first bytes (`large`).
 //!
 //! # Failure
-//! An error leaves the tree as it was, or split or merged without effect on its rows.
+//! An error leaves the rows as they were; a split or a merge may have happened.
 
 mod bulk;
 mod check;
 mod descend;
 mod entries;
-mod front;
 mod large;
-mod life;
-mod look;
+mod latched_read;
+mod lifecycle;
 mod merge;
 mod put;
 mod scan;
 mod split;
+mod truncate;
 mod walk;
 
 use std::sync::Arc;
@@ -51,7 +51,7 @@ use crate::page::{PageNo, Torn};
 use crate::space::{PageAllocator, PendingSlot};
 use crate::wait::Waiter;
 
-/// Optimistic attempts at reading a leaf before it is latched (shared), so that a reader is not kept off for ever.
+/// Optimistic attempts to read a leaf before a shared latch is taken, so that writers cannot starve a reader.
 const OPTIMISTIC_ATTEMPTS: u32 = 16;
 
 /// A B+tree in a tablespace.
@@ -68,9 +68,9 @@ type Attempt<T> = std::result::Result<T, Stop>;
 enum Removed {
     /// The pages of its value, and whether the leaf is underfull now.
     Done { old: PendingChain, underfull: bool },
-    /// There is no such row, or it is not what the caller wants to remove.
+    /// There is no such row, or the caller's condition rejects it.
     Nothing,
-    /// Its value is large, and there is no slot for its pages.
+    /// The value is large, and the caller has no pending slot for its pages.
     NoSlot,
 }
 
@@ -78,7 +78,7 @@ enum Removed {
 struct Looked {
     found: bool,
     place: Place,
-    /// The value is large: what was read are its first bytes and a pointer.
+    /// The value is large: these are its first bytes and a pointer.
     large: bool,
 }
 
@@ -86,7 +86,7 @@ struct Looked {
 const PENDING_RECORD_BYTES: usize = 64;
 
 impl Tree {
-    /// Makes an empty tree.
+    /// Creates an empty tree.
     pub fn create(pool: &Arc<BufferPool>, alloc: &Arc<PageAllocator>, waiter: &Waiter) -> Result<Tree> {
         let root = alloc.allocate(None, waiter)?;
         pool.change(waiter, &Need::nodes(pool.page_size()).making(root), |mut mtr| {
@@ -98,7 +98,7 @@ impl Tree {
         Ok(Tree::open(pool, alloc, root))
     }
 
-    /// The tree whose root is page `root`.
+    /// Opens the tree whose root is page `root`.
     pub fn open(pool: &Arc<BufferPool>, alloc: &Arc<PageAllocator>, root: PageNo) -> Tree {
         Tree { pool: Arc::clone(pool), alloc: Arc::clone(alloc), root }
     }
@@ -108,7 +108,7 @@ impl Tree {
         self.root
     }
 
-    /// Replaces `out` by the value of `key`; false, and `out` empty, if there is none.
+    /// Replaces `out` by the value of `key`; returns false, and empties `out`, if there is none.
     pub fn get(&self, waiter: &Waiter, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
         self.get_to_put(waiter, key, out).map(|(found, _)| found)
     }
@@ -168,8 +168,8 @@ impl Tree {
         self.remove_if(waiter, key, |_| true)
     }
 
-    /// Removes a row, if `agrees` says yes to its value; false, and nothing changed, if it says no or there is no such
-    /// row. It is asked as by [`Tree::put_if`].
+    /// Removes a row, if `agrees` returns true for its value; returns false, and changes nothing, if not, or if there
+    /// is no such row. `agrees` is called as in [`Tree::put_if`].
     pub fn remove_if(
         &self,
         waiter: &Waiter,
@@ -241,15 +241,15 @@ impl Tree {
         Ok(Removed::Done { old, underfull: leaf.page() != self.root && self.is_underfull(used) })
     }
 
-    /// The key in that slot of a leaf that is held still, where `key` belongs; behind its last one, the first key of those
-    /// that follow.
+    /// The key in that slot of a latched leaf, where `key` belongs; after the last slot, the first key of the following
+    /// leaves.
     fn key_from(&self, leaf: &ExclusiveGuard<'_>, slot: usize, key: &[u8]) -> Attempt<Option<Vec<u8>>> {
         let mut key = key.to_vec();
         if slot < leaf.checked(leaf.node().slots())? {
             leaf.checked(leaf.node().key_into(slot, &mut key))?;
             return Ok(Some(key));
         }
-        let mut more = leaf.checked(leaf.node().go_on(&mut key))?;
+        let mut more = leaf.checked(leaf.node().advance_key(&mut key))?;
         while more {
             let next = match self.leaf(&key) {
                 // Its fence is not what its parent says. To wait for it would be to wait for this thread itself.
@@ -261,7 +261,7 @@ impl Tree {
                 next.validate()?;
                 return Ok(Some(key));
             }
-            more = next.unchecked(next.node().go_on(&mut key))?;
+            more = next.unchecked(next.node().advance_key(&mut key))?;
             next.validate()?;
         }
         Ok(None)

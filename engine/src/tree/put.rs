@@ -1,12 +1,12 @@
-//! Writing rows: added, or with another value.
+//! Writing rows: inserts and updates.
 //!
-//! Who has looked at a row and then writes it goes down the tree once: if the leaf is still as it was, the row's place in it is,
-//! too ([`Place`]). Who adds row after row at a tree's end does not go down at all, until the last leaf is full
+//! A caller that reads a row and then writes it descends the tree once: if the leaf is unchanged, so is the row's place
+//! in it ([`Place`]). A caller that appends rows at a tree's end does not descend at all, until the last leaf is full
 //! ([`End`]).
 
 use super::large::Suspect;
 use super::{Attempt, PENDING_RECORD_BYTES, Tree, chain_of, commit_with, value_at};
-use crate::buffer::{ExclusiveGuard, Mtr, Need, OptimisticGuard, Sight};
+use crate::buffer::{ExclusiveGuard, Mtr, Need, OptimisticGuard, PageVersion};
 use crate::error::{Error, Result};
 use crate::page::node::Stored;
 use crate::page::op::Op;
@@ -20,7 +20,7 @@ const SPLITS_MAX: u32 = 100;
 /// Where a row is, or would be, as long as its leaf does not change.
 #[derive(Clone, Copy)]
 pub(crate) struct Place {
-    leaf: Sight,
+    leaf: PageVersion,
     slot: usize,
     found: bool,
 }
@@ -39,35 +39,35 @@ pub(super) struct Put {
 enum Written {
     /// The pages of the value before.
     Done { put: Put, old: PendingChain },
-    /// What is there, or is not, was not what the caller wants to write over.
+    /// The caller's condition rejects the existing row, or its absence.
     Refused,
     /// The leaf has no room.
     Full,
-    /// The value that is there is large, and there is no slot for its pages.
+    /// The present value is large, and the caller has no pending slot for its pages.
     NoSlot,
 }
 
 impl Place {
     pub(super) fn of(leaf: &OptimisticGuard<'_>, slot: usize, found: bool) -> Self {
-        Place { leaf: leaf.sight(), slot, found }
+        Place { leaf: leaf.page_version(), slot, found }
     }
 }
 
 #[cfg(test)]
 impl End {
     pub(super) fn is_known(&self, tree: &Tree) -> bool {
-        tree.pool.again(self.0.leaf).is_some()
+        tree.pool.reopen(self.0.leaf).is_some()
     }
 }
 
 impl Tree {
-    /// Adds a row; false, and nothing changed, if the key is there.
+    /// Adds a row; returns false, and changes nothing, if the key exists.
     pub fn insert(&self, waiter: &Waiter, key: &[u8], value: &[u8]) -> Result<bool> {
         self.put_if(waiter, key, value, |now| now.is_none())
     }
 
-    /// Adds a row; false, and nothing changed, if the key is there. `end` is as another row has left it whose key comes before
-    /// this one; gives the end as this row leaves it, if it is the last.
+    /// Adds a row; returns false, and changes nothing, if the key exists. `end` comes from the insert of a row with a
+    /// smaller key; returns the new end, if this row is the last.
     pub(crate) fn insert_last(
         &self,
         waiter: &Waiter,
@@ -79,20 +79,20 @@ impl Tree {
         Ok((put.is_some(), put.and_then(|put| put.end)))
     }
 
-    /// Replaces the value of `key`; false, and nothing changed, if it is not there.
+    /// Replaces the value of `key`; returns false, and changes nothing, if it does not exist.
     pub fn update(&self, waiter: &Waiter, key: &[u8], value: &[u8]) -> Result<bool> {
         self.put_if(waiter, key, value, |now| now.is_some())
     }
 
-    /// Adds a row or replaces its value; true if the key was not there.
+    /// Adds a row or replaces its value; true if the key did not exist.
     pub fn upsert(&self, waiter: &Waiter, key: &[u8], value: &[u8]) -> Result<bool> {
         let put = self.write(waiter, (key, value), None, &|_, _, _| Ok(true))?;
         Ok(put.is_some_and(|put| !put.found))
     }
 
-    /// Adds a row or replaces its value, if `agrees` says yes to the value that is there now (`None`: no such row);
-    /// false, and nothing changed, if it says no. It is asked under the leaf's latch, perhaps more than once, and sees no
-    /// more of a large value than its first [`LARGE_PREFIX_BYTES`](crate::page::node::LARGE_PREFIX_BYTES).
+    /// Adds a row or replaces its value, if `agrees` returns true for the present value (`None`: no such row); returns
+    /// false, and changes nothing, if not. `agrees` runs under the leaf's latch, perhaps more than once, and sees only
+    /// the first [`LARGE_PREFIX_BYTES`](crate::page::node::LARGE_PREFIX_BYTES) of a large value.
     pub fn put_if(
         &self,
         waiter: &Waiter,
@@ -100,11 +100,11 @@ impl Tree {
         value: &[u8],
         agrees: impl Fn(Option<&[u8]>) -> bool,
     ) -> Result<bool> {
-        self.put_there(waiter, (key, value), None, agrees)
+        self.put_at(waiter, (key, value), None, agrees)
     }
 
     /// As [`Tree::put_if`], of a row that was looked at before ([`Tree::get_to_put`]).
-    pub(crate) fn put_there(
+    pub(crate) fn put_at(
         &self,
         waiter: &Waiter,
         row: (&[u8], &[u8]),
@@ -117,9 +117,10 @@ impl Tree {
         self.write(waiter, row, place, &agrees).map(|put| put.is_some())
     }
 
-    /// Adds a row, if the key is not there and `agrees` says yes to the key that comes after it (`None`: there is none);
-    /// false, and nothing changed, if not. It is asked under the leaf's latch, perhaps more than once: until the row is
-    /// in, no other comes between the two in this leaf, and who reads both leaves sees it.
+    /// Adds a row, if the key does not exist and `agrees` returns true for the next key (`None`: there is none);
+    /// returns false, and changes nothing, if not. `agrees` runs under the leaf's latch, perhaps more than once. Until
+    /// the row is added, no other row is added between the two in this leaf, and a reader of both leaves notices one
+    /// added in the next.
     pub fn insert_before(
         &self,
         waiter: &Waiter,
@@ -133,7 +134,7 @@ impl Tree {
         self.write(waiter, (key, value), None, &agrees).map(|put| put.is_some())
     }
 
-    /// As [`Tree::get`]; and where the row is, or would be, for who is about to put it.
+    /// As [`Tree::get`]; also returns the place where the row is or would be, for a following put.
     #[inline]
     pub(crate) fn get_to_put(&self, waiter: &Waiter, key: &[u8], out: &mut Vec<u8>) -> Result<(bool, Place)> {
         let looked = self.get_stored(waiter, key, out)?;
@@ -159,8 +160,8 @@ impl Tree {
         let mut slot = None;
         let written = match self.is_large(key.len(), value.len()) {
             false => self.put_stored(waiter, (key, value.into()), place, agrees, &mut slot),
-            // No pages are written for what is going to be refused.
-            true if !self.agrees_now(waiter, key, agrees)? => return Ok(None),
+            // No pages are written for a row that will be refused.
+            true if !self.check_agrees(waiter, key, agrees)? => return Ok(None),
             true => {
                 let slot_now = slot.insert(self.alloc.pending_slot(waiter)?);
                 self.write_large(waiter, slot_now, value).and_then(|entry| {
@@ -176,7 +177,7 @@ impl Tree {
         written
     }
 
-    fn agrees_now(
+    fn check_agrees(
         &self,
         waiter: &Waiter,
         key: &[u8],
@@ -188,7 +189,7 @@ impl Tree {
         })
     }
 
-    /// Puts what is to lie in the leaf. If one of the two values is large, then with a slot.
+    /// Writes the leaf's part of a row; with a pending slot if the old or the new value is large.
     fn put_stored<'a>(
         &'a self,
         waiter: &Waiter,
@@ -250,7 +251,8 @@ impl Tree {
             false => mtr.apply(&mut leaf, &Op::Insert { slot, key, value }),
         }
         commit_with(mtr, &mut leaf, pending.zip(noted.as_mut()), &old);
-        let end = is_last.then(|| End(Place { leaf: leaf.sight_after(), slot: slot + 1, found: false }));
+        let end =
+            is_last.then(|| End(Place { leaf: leaf.page_version_after(), slot: slot + 1, found: false }));
         Ok(Written::Done { put: Put { found, end }, old })
     }
 
@@ -258,7 +260,7 @@ impl Tree {
     /// there since, or from the root down.
     fn place_of(&self, key: &[u8], place: Option<Place>) -> Attempt<(OptimisticGuard<'_>, usize, bool)> {
         if let Some(Place { leaf, slot, found }) = place
-            && let Some(leaf) = self.pool.again(leaf)
+            && let Some(leaf) = self.pool.reopen(leaf)
         {
             return Ok((leaf, slot, found));
         }

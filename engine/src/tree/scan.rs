@@ -8,7 +8,7 @@ use crate::buffer::OptimisticGuard;
 use crate::error::{Error, Result};
 use crate::page::node::{Node, Stored};
 use crate::page::{Bytes, PageNo, Torn};
-use crate::spare::Spares;
+use crate::scratch::ScratchPool;
 use crate::wait::Waiter;
 
 /// What a scan needs besides the tree.
@@ -25,12 +25,13 @@ struct Scratch {
 const KEPT_BYTES: usize = 1 << 20;
 
 /// One that is nested in another's callback has its own.
-static SCRATCH: Spares<Scratch> = Spares::new();
+static SCRATCH: ScratchPool<Scratch> = ScratchPool::new();
 
 impl Tree {
-    /// Gives the rows between `from` and `to` to `each`, in order, until it breaks. No latch is held meanwhile: `each`
-    /// may wait, and use the tree. Each leaf is seen at one moment, different leaves at different ones. A large value that
-    /// was replaced since its leaf was seen is given as it is now; if its row was removed, it is left out.
+    /// Passes the rows between `from` and `to` to `each`, in order, until it breaks. No latch is held during `each`,
+    /// which may wait, and use the tree. Each leaf is read at one point in time, different leaves at different ones. A
+    /// large value that was replaced since its leaf was read has its present value; if its row was removed, it is left
+    /// out.
     pub fn scan(
         &self,
         waiter: &Waiter,
@@ -90,7 +91,7 @@ impl Tree {
         }
         let mut ahead: Option<OptimisticGuard<'_>> = None;
         while !is_beyond(start, to) {
-            // What was found ahead is still the leaf of `start` if it has not changed since.
+            // The prefetched leaf is still the leaf of `start` if it has not changed since.
             let copied = ahead.take().and_then(|found| copy_leaf(&found, leaf).ok());
             let page = match copied {
                 Some(page) => page,
@@ -99,12 +100,12 @@ impl Tree {
             let node = Node(&leaf[..]);
             let (rows, last) = rows(node, start, after_start, to).map_err(|Torn| corrupt(page))?;
             next.clone_from(start);
-            let more = !last && node.go_on(next).map_err(|Torn| corrupt(page))?;
+            let more = !last && node.advance_key(next).map_err(|Torn| corrupt(page))?;
             if more {
                 // One that is not in memory is read when its time has come.
                 ahead = self.leaf(next).ok();
             }
-            let given = give_rows(node, rows, ahead.as_ref(), key, &mut each);
+            let given = visit_rows(node, rows, ahead.as_ref(), key, &mut each);
             if given.map_err(|Torn| corrupt(page))??.is_break() || !more {
                 break;
             }
@@ -115,7 +116,7 @@ impl Tree {
     }
 }
 
-/// Copies a leaf, but for its unused middle.
+/// Copies a leaf, except its unused middle.
 fn copy_leaf(leaf: &OptimisticGuard<'_>, copy: &mut Vec<u8>) -> Attempt<PageNo> {
     copy.clear();
     let racy = leaf.node().0;
@@ -153,9 +154,9 @@ fn rows(
     Ok((first..end, last))
 }
 
-/// Gives rows of a leaf, and asks meanwhile for the cache lines of the one that comes next: a leaf that was not used
-/// lately comes from memory, which takes about as long as to give the rows of one.
-fn give_rows(
+/// Passes a leaf's rows to `each`, and prefetches the cache lines of the next row: reading a leaf from memory takes
+/// about as long as processing its rows.
+fn visit_rows(
     node: Node<&[u8]>,
     rows: Range<usize>,
     ahead: Option<&OptimisticGuard<'_>>,

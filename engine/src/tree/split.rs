@@ -10,7 +10,7 @@ use crate::page::node::{CHILD_BYTES, Fences, separator};
 use crate::page::op::Op;
 use crate::wait::Waiter;
 
-/// Inserts in a row that each came right after the one before, from which on more of them are expected.
+/// Consecutive inserts, each right after the previous one, from which on more are expected.
 const ASCENDING_RUN: usize = 4;
 
 #[derive(PartialEq, Eq)]
@@ -19,11 +19,11 @@ enum Outcome {
     Done,
     /// The parent has no room for the separator.
     ParentFull,
-    /// Someone else changed the tree so that there is nothing to do.
+    /// Another thread changed the tree, so that no split is needed.
     Moot,
 }
 
-/// Where a node is to be cut.
+/// Where a node is cut.
 struct Cut {
     /// Entries that stay.
     left: usize,
@@ -98,7 +98,7 @@ impl Tree {
         Ok(Outcome::Done)
     }
 
-    /// The two nodes to make of one so that `key` finds room; `None` if it is too small to be cut.
+    /// Cuts a node in two so that `key` fits; `None` if it is too small to be cut.
     fn cut(&self, node: &ExclusiveGuard<'_>, key: &[u8], level: u8, new: PageNo) -> Attempt<Option<Cut>> {
         let mut entries = Entries::default();
         node.checked(entries.push_node(node.node()))?;
@@ -142,7 +142,7 @@ impl Tree {
         self.build(entries, fences, right, [at, at + 1], entries.key(at).to_vec())
     }
 
-    /// `left` entries stay, those from `begin` on are the right node's; `None` if either does not fit.
+    /// `left` entries stay, the entries from `begin` on form the right node; `None` if either part does not fit.
     fn build(
         &self,
         entries: &Entries,
@@ -160,7 +160,7 @@ impl Tree {
     }
 }
 
-/// The page for a new node is one that is held: to wait for it would be to wait for this thread itself.
+/// The page for a new node is one that this thread has latched: waiting for it would be a deadlock with itself.
 pub(super) fn marked_free(page: PageNo) -> Stop {
     let what = "it is in use, and its bitmap says that it is free".to_owned();
     Stop::fail(Error::CorruptPage { page: page.0, what })

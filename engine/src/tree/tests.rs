@@ -1,6 +1,6 @@
-mod front;
 mod large;
 mod put;
+mod truncate;
 
 use super::*;
 use crate::buffer::PoolConfig;
@@ -69,7 +69,7 @@ fn a_page_that_is_held_and_marked_free_is_damage() {
         |result: Result<()>| assert!(matches!(result, Err(Error::CorruptPage { .. })), "{result:?}");
     let f = fixture(64, 1);
     f.alloc.free(f.tree.root(), &f.waiter).unwrap();
-    is_damage(f.tree.plant(&f.waiter, |_| (b"key".to_vec(), b"value".to_vec())).map(drop));
+    is_damage(f.tree.create_tree(&f.waiter, |_| (b"key".to_vec(), b"value".to_vec())).map(drop));
     let f = fixture(64, 1);
     f.alloc.free(crate::page::pending::PENDING_PAGE, &f.waiter).unwrap();
     is_damage(f.tree.upsert(&f.waiter, b"key", &[7; 4000]).map(drop));
@@ -146,7 +146,7 @@ fn apply(f: &Fixture, model: &mut BTreeMap<Vec<u8>, Vec<u8>>, op: Op) {
             }
         }
         Op::DropFront(end) => {
-            let dropped = front::drop_front(f, &end);
+            let dropped = truncate::truncate_before(f, &end);
             let gone: Vec<_> = model.keys().take(dropped).cloned().collect();
             assert!(gone.iter().all(|key| *key < end));
             gone.iter().for_each(|key| drop(model.remove(key)));
@@ -359,17 +359,17 @@ fn bulk_load_tells_its_progress_and_felling_frees_all_but_the_root() {
     assert_eq!(f.tree.bulk_load(&f.waiter, rows, 0.9, |rows| told.push(rows)).unwrap(), 5000);
     assert!(told.len() > 5 && told.is_sorted() && told.last() == Some(&5000));
     assert_eq!(f.tree.check(&f.waiter).unwrap().rows, 5000);
-    f.tree.fell(&f.waiter).unwrap();
+    f.tree.free_nodes(&f.waiter).unwrap();
     assert_eq!(f.alloc.used_pages(&f.waiter).unwrap(), 4);
     f.check_against(&BTreeMap::new());
-    // It is a tree as before, and one that tells of others.
+    // It is an ordinary tree, and one whose rows refer to others.
     let row = |root: PageNo| (root.0.to_be_bytes().to_vec(), b"root".to_vec());
-    let other = f.tree.plant(&f.waiter, row).unwrap().unwrap();
+    let other = f.tree.create_tree(&f.waiter, row).unwrap().unwrap();
     other.insert(&f.waiter, b"k", b"v").unwrap();
-    assert!(f.tree.plant(&f.waiter, |_| row(other.root())).unwrap().is_none());
+    assert!(f.tree.create_tree(&f.waiter, |_| row(other.root())).unwrap().is_none());
     assert_eq!(f.alloc.used_pages(&f.waiter).unwrap(), 5);
-    other.fell(&f.waiter).unwrap();
-    f.tree.uproot(&f.waiter, &row(other.root()).0, other.root()).unwrap();
+    other.free_nodes(&f.waiter).unwrap();
+    f.tree.drop_tree(&f.waiter, &row(other.root()).0, other.root()).unwrap();
     assert_eq!(f.alloc.used_pages(&f.waiter).unwrap(), 4);
     f.check_against(&BTreeMap::new());
 }
@@ -390,7 +390,7 @@ fn reachable(f: &Fixture) -> u64 {
     pages
 }
 
-/// Whatever step was the last before a crash, what is in use is what can be reached, and the rest can be felled.
+/// After every step, the pages in use are the reachable ones, and the rest can be freed.
 #[test]
 fn every_step_of_felling_leaves_a_tree_that_can_be_felled() {
     let f = fixture(64, 2);
@@ -400,14 +400,14 @@ fn every_step_of_felling_leaves_a_tree_that_can_be_felled() {
     let stats = f.tree.check(&f.waiter).unwrap();
     assert!(stats.height > 2, "{stats:?}");
     let mut steps = 0;
-    while f.tree.fell_step(&f.waiter).unwrap() {
+    while f.tree.free_step(&f.waiter).unwrap() {
         steps += 1;
         assert_eq!(f.alloc.used_pages(&f.waiter).unwrap(), 3 + reachable(&f));
     }
     assert!((2..stats.pages()).contains(&steps), "{steps}");
     f.check_against(&BTreeMap::new());
     // Once more does nothing.
-    f.tree.fell(&f.waiter).unwrap();
+    f.tree.free_nodes(&f.waiter).unwrap();
     assert_eq!(f.alloc.used_pages(&f.waiter).unwrap(), 4);
 }
 
@@ -415,8 +415,8 @@ fn every_step_of_felling_leaves_a_tree_that_can_be_felled() {
 fn a_root_is_freed_with_the_row_that_tells_of_it() {
     let f = fixture(64, 1);
     let row = |root: PageNo| (b"to be dropped".to_vec(), root.0.to_be_bytes().to_vec());
-    let other = f.tree.plant(&f.waiter, row).unwrap().unwrap();
-    let free = |key: &[u8], root| f.tree.uproot(&f.waiter, key, root);
+    let other = f.tree.create_tree(&f.waiter, row).unwrap().unwrap();
+    let free = |key: &[u8], root| f.tree.drop_tree(&f.waiter, key, root);
     free(b"another", other.root()).unwrap();
     assert_eq!(f.alloc.used_pages(&f.waiter).unwrap(), 5);
     free(b"to be dropped", other.root()).unwrap();

@@ -1,8 +1,8 @@
-//! The one walk over all pages of a tree: what reaches which page, and whether it is what it is said to be.
+//! The one walk over all pages of a tree: which pages it reaches, and whether each matches its reference.
 //!
-//! Each page is read once, from disk, or from memory if it is there (and then its image on disk is verified, too). A page
-//! that is damaged ends the walk below it and nowhere else. No page is visited twice, by one walk or by several that share
-//! [`Reached`], so that no damage makes a walk go round in circles.
+//! Each page is read once, from disk, or from memory if it is there (and then its image on disk is verified, too). A
+//! damaged page ends the walk only below it. No page is visited twice, by one walk or by several that share
+//! [`Reached`], so damage cannot make a walk loop.
 //!
 //! The pages of large values are visited with the leaf that refers to them.
 
@@ -16,7 +16,7 @@ use crate::page::{self, AT_KIND, AT_OWNER, KIND_NODE, PageNo, Torn, read_u64};
 use crate::space::Reached;
 use crate::wait::Waiter;
 
-/// What is told of a walk. An error ends it.
+/// The callbacks of a walk. An error ends it.
 pub(crate) trait Visit {
     /// A page was read, or tried to.
     fn page(&mut self) {}
@@ -42,7 +42,7 @@ fn corrupt(page: PageNo, what: &str) -> Error {
 
 impl Tree {
     /// Walks over the tree: checksums, kinds, owners, levels, fences, order of keys, and that no page is reached twice.
-    /// Nobody changes the tree meanwhile.
+    /// No thread changes the tree during the walk.
     pub(crate) fn walk(
         &self,
         waiter: &Waiter,
@@ -165,8 +165,8 @@ fn count(stats: &mut TreeStats, node: Node<&[u8]>, level: u8) -> std::result::Re
     Ok(())
 }
 
-/// The children of a node, and what is wrong with it. They are looked for where the node itself says, so that one wrong
-/// fence is told once, and not by all nodes below.
+/// The children of a node, and its defects. Children are checked against the node's own separators, so that one wrong
+/// fence is reported once, and not for every node below.
 fn check_node(
     node: Node<&[u8]>,
     level: u8,

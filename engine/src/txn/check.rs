@@ -1,9 +1,9 @@
-//! Whether undo records and versions are what they should be, and every version's chain is there.
+//! Checks undo records and versions, and that the chain of every version is complete.
 //!
-//! Which records must be there follows from what purge does: it removes a segment's records in their order, some at a time, the
-//! commit's last. So of a transaction with a record left, only those are gone that lie before the segment's first one; of one
-//! without any, all may be. (The numbers of a segment begin anew when it was empty at an opening, so a record of another
-//! transaction may have the number of one that was purged.)
+//! Purge removes a segment's records in their order, several at a time, the commit's last. So if any record of a
+//! transaction remains, only records before the segment's first one may be missing; if none remains, all may be. (A
+//! segment's numbers restart if it was empty at an open, so a record of another transaction may have the number of a
+//! purged one.)
 
 use std::collections::HashSet;
 
@@ -21,7 +21,7 @@ pub(crate) struct History {
     segments: Vec<SegmentFound>,
     /// Transactions with records.
     txns: HashSet<TxnId>,
-    /// Those of them that have committed.
+    /// The transactions among them that have committed.
     committed: HashSet<TxnId>,
     /// No transaction had this id yet, or a later one.
     next: TxnId,
@@ -39,13 +39,14 @@ fn bad(what: impl Into<String>) -> Error {
 }
 
 impl History {
-    /// Of these segments, which nobody has looked at yet. `versioned`: the roots of all trees whose rows are versions.
+    /// Creates the history of these segments, still unread. `versioned`: the roots of all trees whose rows are
+    /// versions.
     pub(crate) fn new(segments: Vec<Tree>, next: TxnId, versioned: HashSet<PageNo>) -> Self {
         let segments = segments.into_iter().map(|tree| SegmentFound { tree, first: None }).collect();
         History { segments, txns: HashSet::new(), committed: HashSet::new(), next, versioned }
     }
 
-    /// Looks at the records of a leaf of segment `index`; gives what is wrong with each of them.
+    /// Reads the records of a leaf of segment `index`; reports each defect.
     pub(crate) fn read_leaf(
         &mut self,
         index: usize,
@@ -61,7 +62,7 @@ impl History {
         Ok(())
     }
 
-    /// Of a large record there is the head here, and its pages are the walk's business.
+    /// Only the head of a large record is here; the walk checks its pages.
     fn read_record(&mut self, index: usize, key: &[u8], value: &[u8], large: bool) -> Result<()> {
         let number = key.try_into().map(u64::from_be_bytes).map_err(|_| bad("a key has not 8 bytes"))?;
         let record = RecordHead::decode(value)?.0;
@@ -100,8 +101,8 @@ impl History {
         }
     }
 
-    /// Checks a row of a table: that it begins as a version, and that all versions before that somebody may ask for are
-    /// there.
+    /// Checks a row of a table: that it starts with a version header, and that all older versions that a reader may
+    /// need exist.
     pub(crate) fn check_version(
         &self,
         table: PageNo,

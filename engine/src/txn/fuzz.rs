@@ -1,11 +1,11 @@
-//! Versions of rows and undo records of any bytes.
+//! Arbitrary versions of rows and undo records.
 
 use super::TxnId;
 use super::undo::{Record, RecordHead, What};
 use super::version::{Header, UndoPtr, live_value};
 use crate::page::PageNo;
 
-/// Reads the bytes as a version and as a record; what is one of them is written the same again.
+/// Decodes the bytes as a version and as a record; each valid one encodes to the same bytes.
 pub fn undo(data: &[u8]) {
     if let Ok((header, value)) = Header::decode(data) {
         let mut again = Vec::new();

@@ -1,4 +1,4 @@
-//! Bulk loads of versions: as if a transaction had written them that ended before all others began.
+//! Bulk loads of versions, as if written by a transaction that ended before all others began.
 
 use std::ops::{Bound, ControlFlow};
 
@@ -11,7 +11,7 @@ use crate::tree::Tree;
 use crate::wait::Waiter;
 
 /// No transaction has this id: the first one's is 1. Being below all that are not settled, it has ended, and is visible
-/// to every snapshot; so its undo is never asked for.
+/// to every snapshot; so its undo is never read.
 const ALWAYS: TxnId = TxnId(0);
 
 /// Fills an empty tree with rows that `next` appends to two empty buffers, in strictly ascending order of their keys;
@@ -32,7 +32,8 @@ pub(crate) fn load_versions(
     })
 }
 
-/// Gives all rows of a range to `each`, in order, until it breaks. Nobody writes there, and all who did have committed.
+/// Passes all rows of a range to `each`, in order, until it breaks. There are no writers, and all former writers have
+/// committed.
 pub(crate) fn scan_committed(
     tree: &Tree,
     waiter: &Waiter,

@@ -1,29 +1,30 @@
-//! Reading with locks, and gap locks.
+//! Locking reads and gap locks.
 //!
 //! # Locks and latches
-//! A writer's lock is its id in the row, so a lock object of another's is made only under a latch of the row's leaf,
-//! when the row has been seen to have no active writer; or by the end of a wait in the row's queue, since a writer looks
-//! at the queue, under the latch, before it writes. And a writer's own is made only under the latch that its id in the row is
-//! seen under: it may undo its version, and go on. So two that exclude each other never hold a row both. Who has to
-//! wait drops the latch, queues ([`LockTable::queue`](crate::lock::LockTable::queue)), and looks again.
+//! A writer's lock is its id in the row. A thread creates another transaction's lock object only under a latch of the
+//! row's leaf, after it has seen that the row has no active writer, or at the end of a wait in the row's queue; a
+//! writer checks the queue under the latch before it writes. A thread creates a writer's own lock object only under the
+//! latch under which it sees the writer's id in the row, since the writer may undo its version and continue. So two
+//! transactions never hold incompatible locks of a row. A thread that has to wait drops the latch, queues
+//! ([`LockTable::queue`](crate::lock::LockTable::queue)), and reads the row again.
 //!
-//! A writer may have passed one that has the lock object (`lock`): its id in the row counts, and the other gives way. So
-//! whoever has waited for a lock looks at the row again before it relies on it.
+//! A writer may have barged past a holder of the lock object (`lock`). Then the id in the row counts, and the other
+//! transaction gives way. So after a wait for a lock, the row is read again before the lock is relied on.
 //!
-//! A key that has no row is locked like one that has. A large value is read when its row is locked and the latch dropped:
-//! nobody changes it any more.
+//! A missing key is locked like an existing one. A large value is read after its row is locked and the latch dropped:
+//! it does not change any more.
 //!
 //! # Gaps
-//! Under serializable a scan takes next-key locks of the rows it reads, deleted ones included, and a gap lock of the row
-//! after them (or of the supremum). Each is taken while all leaves from the row before it to itself are latched, so nobody
-//! puts a row between them. Who adds a row asks, under its leaf's latch, for an insert intention on the row that
-//! comes after it. That is done only while somebody holds gap locks ([`Gaps`]).
+//! Under serializable, a scan takes next-key locks of the rows it reads, deleted ones included, and a gap lock of the
+//! row after them (or of the supremum). It takes each lock while all leaves from the previous row to this one are
+//! latched, so no row is inserted in between. A transaction that adds a row requests, under its leaf's latch, an insert
+//! intention on the next row, if any transaction holds gap locks ([`Gaps`]).
 //!
-//! The row that carries a gap lock must not vanish, or the gap would be another. It vanishes in two ways. *Purge* leaves a
-//! deleted row that has a gap lock, and comes again later. *A rollback* removes what its transaction has added; its own gap
-//! lock it takes on the row after it first ([`Txn::keep_locks`]). Nobody else has the only one of a gap there: a row that
-//! another active transaction has written is waited for, and who takes a gap lock there all the same, since a row of its own
-//! goes, takes those of the rows behind it, too, up to one that cannot vanish.
+//! The row that carries a gap lock must not disappear, or the gap would change. There are two ways it could. *Purge*
+//! keeps a deleted row that has a gap lock, and retries later. *A rollback* removes the rows that its transaction
+//! added; first it takes its own gap lock on the following row ([`Txn::keep_locks`]). No other transaction has the only
+//! gap lock there: a scan waits for a row that another active transaction has written. If a rollback takes a gap lock
+//! on such a row, it also takes those of the rows behind it, up to one that cannot disappear.
 
 use std::cell::RefCell;
 use std::ops::{Bound, ControlFlow};
@@ -43,17 +44,17 @@ use crate::page::node::Stored;
 use crate::tree::Tree;
 use crate::wait::Waiter;
 
-/// How many transactions hold gap locks.
+/// The number of transactions that hold gap locks.
 ///
 /// # Invariant
-/// A transaction counts itself before it latches a leaf to take its first gap lock, and not before it has released the
-/// last one it uncounts itself. Who adds or removes a row looks here under the leaf's latch. So one of the two comes
-/// later in that latch's order, and sees what the other did.
+/// A transaction counts itself before it latches a leaf to take its first gap lock, and uncounts itself only after it
+/// has released its last one. A thread that adds or removes a row reads the count under the leaf's latch. So one of the
+/// two comes later in that latch's order, and sees the other's change.
 #[derive(Default)]
 pub(super) struct Gaps(AtomicU64);
 
 impl Gaps {
-    /// Whether others' gap locks have to be asked for. It counts under the leaf's latch.
+    /// Whether there are gap locks to check. Valid under the leaf's latch.
     pub(super) fn any(&self) -> bool {
         self.0.load(Ordering::Relaxed) != 0
     }
@@ -66,9 +67,10 @@ impl Gaps {
         self.0.fetch_sub(1, Ordering::Release);
     }
 
-    /// Whether somebody has a gap lock of the row, so that it may not be removed. The caller holds its leaf's latch.
+    /// Whether any transaction has a gap lock of the row, which then may not be removed. The caller holds its leaf's
+    /// latch.
     pub(super) fn hold(&self, locks: &LockTable, tree: &Tree, key: &[u8]) -> bool {
-        // Nobody has this id, so all locks are others'.
+        // No transaction has this id, so every lock is another owner's.
         let nobody = TxnId(u64::MAX);
         self.any()
             && !locks.would_grant(&Request::new(nobody, lock_key(tree, Some(key)), LockMode::InsertIntention))
@@ -84,12 +86,12 @@ pub(super) enum Put {
     Refused(Option<Vec<u8>>),
 }
 
-/// What a look at a row, to lock it, has come to.
-enum Looked<T> {
+/// The result of an attempt to lock a row.
+enum LockAttempt<T> {
     Locked(T),
     /// It was written by this transaction, which is active.
     WrittenBy(TxnId),
-    /// Others have locks, or asked for them before.
+    /// Others hold conflicting locks, or requested them before.
     MustQueue,
     /// See [`Error::WriteConflict`].
     Conflict,
@@ -98,8 +100,8 @@ enum Looked<T> {
 }
 
 impl<'s> Txn<'s> {
-    /// Locks a row, and replaces `out` by its newest value; false, and `out` empty, if there is none. The lock is held
-    /// to the end, whether the row is there or not.
+    /// Locks a row, and replaces `out` by its newest value; returns false, and empties `out`, if there is none. The
+    /// lock is held to the end of the transaction, whether the row exists or not.
     pub(crate) fn get_locked(
         &mut self,
         tree: &Tree,
@@ -111,7 +113,7 @@ impl<'s> Txn<'s> {
         self.check_active()?;
         out.clear();
         self.ended_by_deadlock(waiter, |txn| {
-            let (live, large) = txn.look(tree, key, mode, waiter, |version| {
+            let (live, large) = txn.read_locked_version(tree, key, mode, waiter, |version| {
                 let Some(version) = version.filter(is_live) else { return (false, false) };
                 if !version.large {
                     out.extend_from_slice(&version.bytes[HEADER_BYTES..]);
@@ -125,8 +127,9 @@ impl<'s> Txn<'s> {
         })
     }
 
-    /// Before an answer that rests on the version of a row (`None`: there is no row), whose transaction was seen to have ended:
-    /// whether it still is the newest one, and so is no rolled back one. It stays so to the end if reads lock.
+    /// Confirms an answer that relies on a version of a row (`None`: there is no row), whose transaction was seen to
+    /// have ended: whether it is still the newest version, so not a rolled back one. It stays the newest until the end
+    /// if reads lock.
     pub(super) fn confirm(
         &mut self,
         tree: &Tree,
@@ -135,13 +138,15 @@ impl<'s> Txn<'s> {
         waiter: &Waiter,
     ) -> Result<bool> {
         match self.reads_lock() {
-            true => self.look(tree, key, LockMode::Shared, waiter, |now| header_of(now) == was),
+            true => {
+                self.read_locked_version(tree, key, LockMode::Shared, waiter, |now| header_of(now) == was)
+            }
             false => self.is_still(tree, key, was, waiter),
         }
     }
 
-    /// The same, which locks nothing. A version is copied first, and its transaction asked about then: it may have been rolled
-    /// back in between. But what is there after its transaction has ended was committed.
+    /// As `confirm`, without locks. A version is copied first, and its transaction is checked afterwards, so it may
+    /// have been rolled back in between. A version that is still there after its transaction has ended was committed.
     pub(super) fn is_still(
         &self,
         tree: &Tree,
@@ -149,11 +154,11 @@ impl<'s> Txn<'s> {
         was: Option<Header>,
         waiter: &Waiter,
     ) -> Result<bool> {
-        Ok(was.is_none() || tree.look(waiter, key, |now| header_of(now) == was)?)
+        Ok(was.is_none() || tree.read_latched(waiter, key, |now| header_of(now) == was)?)
     }
 
-    /// Locks a row, and gives `then` what the leaf has of it then.
-    fn look<T>(
+    /// Locks a row, and passes the leaf's part of it to `then`.
+    fn read_locked_version<T>(
         &mut self,
         tree: &Tree,
         key: &[u8],
@@ -166,8 +171,10 @@ impl<'s> Txn<'s> {
         let mut then = Some(then);
         loop {
             let looked =
-                tree.look(waiter, key, |version| match self.try_lock(request, version, snapshot) {
-                    Looked::Locked(()) => Looked::Locked(then.take().expect("it is locked once")(version)),
+                tree.read_latched(waiter, key, |version| match self.try_lock(request, version, snapshot) {
+                    LockAttempt::Locked(()) => {
+                        LockAttempt::Locked(then.take().expect("it is locked once")(version))
+                    }
                     other => other.without(),
                 })?;
             if let Some(locked) = self.locked_or_wait(looked, &mut request, tree, waiter)? {
@@ -182,48 +189,49 @@ impl<'s> Txn<'s> {
         request: Request<'_>,
         version: Option<Stored<'_>>,
         snapshot: Option<CommitNo>,
-    ) -> Looked<()> {
+    ) -> LockAttempt<()> {
         let mut is_own = false;
         if let Some(version) = version {
-            let Ok((header, _)) = Header::decode(version.prefix()) else { return Looked::Bad };
+            let Ok((header, _)) = Header::decode(version.prefix()) else { return LockAttempt::Bad };
             is_own = header.txn == request.owner;
             if let Some(writer) = self.active_writer(request.owner, &header) {
-                return Looked::WrittenBy(writer);
+                return LockAttempt::WrittenBy(writer);
             }
             if self.is_conflict(request.owner, &header, snapshot) {
-                return Looked::Conflict;
+                return LockAttempt::Conflict;
             }
         }
         let locks = &self.system.locks;
         if is_own {
-            // A lock object with a part of what the writer has would let others have what agrees with that part. Who stands in
-            // its way was passed.
+            // A lock object with only a part of the writer's rights would admit requests that are compatible with that
+            // part. Conflicting requests were passed.
             locks.make_explicit(request.owner, request.key, || true);
         }
         match locks.try_lock(request) {
-            true => Looked::Locked(()),
-            false => Looked::MustQueue,
+            true => LockAttempt::Locked(()),
+            false => LockAttempt::MustQueue,
         }
     }
 
-    /// What was found, if the row is locked; otherwise waits for those who are in the way.
+    /// Returns the result if the row is locked; otherwise waits for the conflicting transactions.
     fn locked_or_wait<T>(
         &self,
-        looked: Looked<T>,
+        looked: LockAttempt<T>,
         request: &mut Request<'_>,
         tree: &Tree,
         waiter: &Waiter,
     ) -> Result<Option<T>> {
         match looked {
-            Looked::Locked(found) => Ok(Some(found)),
-            Looked::WrittenBy(writer) => self.wait_for(writer, tree, request, waiter).map(|()| None),
-            Looked::MustQueue => self.queue(request, waiter).map(|()| None),
-            Looked::Conflict => Err(Error::WriteConflict),
-            Looked::Bad => Err(bad_version(tree)),
+            LockAttempt::Locked(found) => Ok(Some(found)),
+            LockAttempt::WrittenBy(writer) => self.wait_for(writer, tree, request, waiter).map(|()| None),
+            LockAttempt::MustQueue => self.queue(request, waiter).map(|()| None),
+            LockAttempt::Conflict => Err(Error::WriteConflict),
+            LockAttempt::Bad => Err(bad_version(tree)),
         }
     }
 
-    /// As [`Txn::scan`], of the newest versions, with locks that keep the range as it is to the end of the transaction.
+    /// As [`Txn::scan`], of the newest versions, with locks that keep the range unchanged until the end of the
+    /// transaction.
     pub(super) fn scan_locked(
         &mut self,
         tree: &Tree,
@@ -254,7 +262,7 @@ impl<'s> Txn<'s> {
         }
     }
 
-    /// Locks the next row of a range, and the gap before it, and puts it into `row`; false if there is none, and the gap
+    /// Locks the next row of a range and the gap before it, and stores it in `row`; false if there is none, and the gap
     /// behind the range is locked.
     fn lock_next(
         &mut self,
@@ -267,17 +275,17 @@ impl<'s> Txn<'s> {
     ) -> Result<bool> {
         loop {
             let mut waits_at = None;
-            let looked = tree.look_at_first(waiter, from, |next| {
+            let looked = tree.read_latched_first(waiter, from, |next| {
                 let key = next.map(|(key, _)| key);
                 let found = key.is_some_and(|key| !is_beyond(key, to));
                 let mode = if found { LockMode::NextKeyShared } else { LockMode::Gap };
                 let request = self.request_of(id, lock_key(tree, key), mode);
                 match self.try_lock(request, next.map(|(_, version)| version), None) {
-                    Looked::Locked(()) => {
+                    LockAttempt::Locked(()) => {
                         if let Some((key, version)) = next.filter(|_| found) {
                             row.set(key, version);
                         }
-                        Looked::Locked(found)
+                        LockAttempt::Locked(found)
                     }
                     other => {
                         waits_at = key.map(<[u8]>::to_vec);
@@ -294,7 +302,7 @@ impl<'s> Txn<'s> {
         }
     }
 
-    /// Adds the first version of a row while others may hold gap locks. Waits for nobody.
+    /// Adds the first version of a row while other transactions may hold gap locks. Does not wait.
     pub(super) fn add_in_gap(
         &mut self,
         tree: &Tree,
@@ -310,7 +318,7 @@ impl<'s> Txn<'s> {
             let into_gap = self.request_of(id, lock_key(tree, next), LockMode::InsertIntention);
             let may = locks.would_grant(&into_gap) && locks.claim(&row);
             if may && self.locks_gaps {
-                // The new row divides a gap that may be this one's: it goes on having both parts. Nobody waits for it.
+                // The new row may divide a gap of this transaction, which keeps both parts. No request waits for it.
                 locks.try_lock(self.request(id, tree, key, LockMode::Gap));
             }
             *refused_at.borrow_mut() = (!may).then(|| next.map(<[u8]>::to_vec));
@@ -323,8 +331,7 @@ impl<'s> Txn<'s> {
         })
     }
 
-    /// Waits until nobody who keeps others from adding a row has the gap before `next` (`None`: the tree's end), if somebody
-    /// does.
+    /// Waits until no other transaction blocks inserts into the gap before `next` (`None`: the tree's end).
     pub(super) fn wait_for_gap(
         &self,
         id: TxnId,
@@ -335,30 +342,32 @@ impl<'s> Txn<'s> {
         self.queue(&mut self.request_of(id, lock_key(tree, next), LockMode::InsertIntention), waiter)
     }
 
-    /// Before a change is undone: the lock that the transaction's id in the row is becomes a lock object; and if the row
-    /// goes, the transaction's gap locks there go on, on the row that comes after it.
+    /// Called before a change is undone: converts the transaction's implicit lock of the row to a lock object. If the
+    /// row is removed, the transaction's gap locks there move to the following row.
     pub(super) fn keep_locks(&self, ptr: UndoPtr, record: &Record, waiter: &Waiter) -> Result<()> {
         let (locks, tree) = (&self.system.locks, self.system.tree(record.tree));
-        // It has the row, whoever it has passed, and gap locks agree with all that others hold: both are granted.
-        let is_ours = tree.look(waiter, &record.key, |now| {
-            let ours = header_of(now).is_some_and(|now| now.is_of(record.txn, ptr));
-            ours && locks.make_explicit(record.txn, lock_key(&tree, Some(&record.key)), || true)
+        // This transaction has the row, even if it passed others, and gap locks are compatible with all locks of
+        // others: both are granted.
+        let is_own = tree.read_latched(waiter, &record.key, |now| {
+            let is_own = header_of(now).is_some_and(|now| now.is_of(record.txn, ptr));
+            is_own && locks.make_explicit(record.txn, lock_key(&tree, Some(&record.key)), || true)
         })?;
-        if !is_ours || record.what != What::Added || !self.locks_gaps {
+        if !is_own || record.what != What::Added || !self.locks_gaps {
             return Ok(());
         }
         while !self.keep_gap(record.txn, &tree, &record.key, waiter)? {}
         Ok(())
     }
 
-    /// Takes gap locks of the rows that come after `key`, up to the first that cannot vanish, since no other active transaction
-    /// has written it. False if that is to be done again: before a row is locked, it may vanish, and one be put before those
-    /// that are locked already, into a gap that was its. With all of them locked nobody puts any.
+    /// Takes gap locks of the rows after `key`, up to the first one that cannot disappear, because no other active
+    /// transaction has written it. Returns false if the caller must retry: before a row is locked it may disappear, and
+    /// another row may be inserted before the locked ones, into its former gap. Once all are locked, no row can be
+    /// inserted.
     fn keep_gap(&self, id: TxnId, tree: &Tree, key: &[u8], waiter: &Waiter) -> Result<bool> {
         let locks = &self.system.locks;
         let (mut key, mut passed, mut added) = (key.to_vec(), false, false);
         loop {
-            let may_vanish = tree.look_at_first(waiter, Bound::Excluded(&key), |next| {
+            let may_vanish = tree.read_latched_first(waiter, Bound::Excluded(&key), |next| {
                 let gap = self.request_of(id, lock_key(tree, next.map(|(key, _)| key)), LockMode::Gap);
                 added |= !locks.holds(id, gap.key, LockMode::Gap);
                 locks.try_lock(gap);
@@ -385,15 +394,15 @@ impl<'s> Txn<'s> {
     }
 }
 
-impl<T> Looked<T> {
+impl<T> LockAttempt<T> {
     /// The same, which has not come to a lock.
-    fn without<U>(self) -> Looked<U> {
+    fn without<U>(self) -> LockAttempt<U> {
         match self {
-            Looked::Locked(_) => unreachable!("the lock was taken"),
-            Looked::WrittenBy(writer) => Looked::WrittenBy(writer),
-            Looked::MustQueue => Looked::MustQueue,
-            Looked::Conflict => Looked::Conflict,
-            Looked::Bad => Looked::Bad,
+            LockAttempt::Locked(_) => unreachable!("the lock was taken"),
+            LockAttempt::WrittenBy(writer) => LockAttempt::WrittenBy(writer),
+            LockAttempt::MustQueue => LockAttempt::MustQueue,
+            LockAttempt::Conflict => LockAttempt::Conflict,
+            LockAttempt::Bad => LockAttempt::Bad,
         }
     }
 }
@@ -402,7 +411,7 @@ impl<T> Looked<T> {
 #[derive(Default)]
 struct Row {
     key: Vec<u8>,
-    /// It is to be read yet if it is large.
+    /// Still to be read if it is large.
     value: Vec<u8>,
     large: bool,
     deleted: bool,
@@ -425,7 +434,7 @@ fn is_live(version: &Stored<'_>) -> bool {
     Header::of(Some(version.prefix())).is_some_and(|header| !header.deleted)
 }
 
-/// The value of a row that is there, and locked, so that it stays as it is; with no latch held.
+/// Reads the value of a locked row, which does not change; no latch is held.
 fn read_locked(tree: &Tree, key: &[u8], value: &mut Vec<u8>, waiter: &Waiter) -> Result<()> {
     if !tree.get(waiter, key, value)? || value.len() < HEADER_BYTES {
         return Err(bad_version(tree));

@@ -1,4 +1,4 @@
-//! Reading by an index: its entries, and the rows they lead to, of one moment.
+//! Index lookups: entries and their rows in one snapshot.
 
 use std::ops::{Bound, ControlFlow};
 
@@ -8,12 +8,12 @@ use crate::lock::LockMode;
 use crate::tree::Tree;
 use crate::wait::Waiter;
 
-/// What is wanted of each entry.
+/// The columns that a lookup needs of each entry.
 pub(crate) trait Lookup {
     /// The primary key of the row that the entry is of; written over `key`.
     fn primary_key(&mut self, entry: &[u8], key: &mut Vec<u8>) -> Result<()>;
 
-    /// The row that the entry leads to; `None` if there is none.
+    /// Receives the entry's row; `None` if there is none.
     fn row(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<ControlFlow<()>>;
 }
 

@@ -1,4 +1,4 @@
-//! Changing a row by what it is.
+//! Read-modify-write of one row.
 
 use super::Txn;
 use super::write::{Before, check_size};
@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::tree::Tree;
 use crate::wait::Waiter;
 
-/// What is to become of a row.
+/// The new state of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
     /// It stays as it is.
@@ -17,7 +17,7 @@ pub(crate) enum Next {
     Delete,
 }
 
-/// What became of it.
+/// The outcome.
 pub(crate) struct Modified {
     /// What `choose` said.
     pub(crate) next: Next,
@@ -32,8 +32,9 @@ impl Modified {
 }
 
 impl Txn<'_> {
-    /// Shows the newest version of a row, which this transaction may write, to `choose` (`None`: there is no such row),
-    /// which may write a new value. It is asked again if another transaction was faster, also after an error.
+    /// Passes the newest version of a row, which this transaction may write, to `choose` (`None`: there is no such
+    /// row), which may write a new value. Calls `choose` again if another transaction changed the row first, also after
+    /// an error.
     pub(crate) fn modify(
         &mut self,
         tree: &Tree,
@@ -55,7 +56,7 @@ impl Txn<'_> {
                 let (value, deleted): (&[u8], bool) = match chosen {
                     Ok(Next::Put) => (value, false),
                     Ok(Next::Delete) => (&[], true),
-                    // An error rests on what was seen, too.
+                    // An error also depends on the version that was read.
                     Ok(Next::Stay) | Err(_) => {
                         if txn.confirm(tree, key, newest.header, waiter)? {
                             return chosen.map(|next| Modified { next, before: Before::default() });

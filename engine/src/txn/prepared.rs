@@ -1,8 +1,8 @@
-//! Two-phase commit: transactions that can be committed or rolled back by their global id (XID) alone, by anybody, even
+//! Two-phase commit: any session can commit or roll back a prepared transaction by its global id (XID) alone, even
 //! after a crash.
 //!
-//! The undo segment gets a record with the XID. Recovery leaves transactions that have one as they are: active, their
-//! ids in the rows they have written as locks. Lock objects (of rows that were only read) end with the process.
+//! The undo segment gets a record with the XID. Recovery keeps transactions with such a record active: their ids in the
+//! rows that they have written are their locks. Lock objects (of rows that were only read) end with the process.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -16,10 +16,10 @@ use super::{Txn, TxnSystem};
 use crate::error::{Error, Result};
 use crate::wait::Waiter;
 
-/// The most bytes of an XID: both parts of X/Open's, as MySQL and MariaDB have them.
+/// Maximum bytes of an XID: both parts of X/Open's, as in MySQL and MariaDB.
 pub const XID_BYTES_MAX: usize = 128;
 
-/// All of a database, by XID. `None`: somebody is at work on it.
+/// The prepared transactions of a database, by XID. `None`: a thread is finishing it.
 #[derive(Default)]
 pub(super) struct Prepared(Mutex<BTreeMap<Vec<u8>, Option<Unfinished>>>);
 
@@ -32,7 +32,7 @@ impl Prepared {
         lock(&self.0)
     }
 
-    /// Sees to it that nobody else takes the XID.
+    /// Reserves the XID for this transaction.
     fn reserve(&self, xid: &[u8]) -> Result<()> {
         match xid.len() {
             1..=XID_BYTES_MAX => {}
@@ -66,8 +66,9 @@ impl Prepared {
 }
 
 impl Txn<'_> {
-    /// Prepares the transaction, and lets go of it; false if it has written nothing, and has simply ended. It is prepared
-    /// when the redo log is durable, up to its end as it is then: `make_durable` sees to that before others may finish it.
+    /// Prepares the transaction and ends its session's use; false if it has written nothing, and has simply ended. It
+    /// is prepared once the redo log is durable up to its present end: `make_durable` runs before other sessions may
+    /// finish it.
     pub(crate) fn prepare(
         &mut self,
         xid: &[u8],
@@ -125,8 +126,8 @@ impl TxnSystem {
         self.segment(*last)?.append(&commit, &mut Vec::new(), waiter).map(drop)
     }
 
-    /// Rolls a prepared transaction back. If that fails when it has begun, purge's thread goes on with it: what is left of it is
-    /// nothing that anybody may commit.
+    /// Rolls a prepared transaction back. If that fails after it has begun, purge's thread continues; the rest cannot
+    /// be committed any more.
     pub(crate) fn rollback_prepared(&self, xid: &[u8], waiter: &Waiter) -> Result<()> {
         let mut unfinished = self.prepared.take(xid)?;
         let records = unfinished.undo.len();

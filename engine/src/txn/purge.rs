@@ -1,11 +1,12 @@
-//! Purge: removes what no snapshot can ask for any more; and rolls back what a crash, or an error, cut off.
+//! Purge: removes what no snapshot needs, and rolls back transactions that a crash or an error interrupted.
 //!
-//! A thread does it. It keeps up as long as what it looks at is still in memory. Once it is behind by more than the buffer pool
-//! keeps, it waits for the disk at nearly every record, and falls behind further with each: so where it does not keep up, those
-//! who are about to write do some of it first ([`TxnSystem::help_purge`]), 64 records each: more than most transactions write.
+//! A background thread purges. It keeps up as long as the pages it reads are still in memory. Once it is behind by more
+//! than the buffer pool holds, it waits for the disk at nearly every record, and falls further behind. So where purge
+//! lags, transactions purge 64 records, more than most of them write, before their own first write
+//! ([`TxnSystem::help_purge`]).
 //!
-//! What cannot be done, since a page is rotten or the disk is full, keeps nothing else from being done: a rollback goes on
-//! standing in the way of its own segment and of nobody else's, and what it needs may be pages that only purge makes free.
+//! A failure, because a page is corrupt or the disk is full, blocks nothing else: a failed rollback keeps blocking only
+//! its own segment, and the pages that it needs may be ones that only purge can free.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -28,7 +29,7 @@ use crate::wait::Waiter;
 
 /// Undo records of a segment that are looked at in one step.
 const BATCH_RECORDS: usize = 256;
-/// The same, of who helps.
+/// The same for a transaction that helps.
 const HELP_RECORDS: usize = 64;
 /// It looks around this often when there was nothing to do.
 const ROUND: Duration = Duration::from_millis(20);
@@ -45,7 +46,7 @@ pub(crate) struct Purger {
 pub(super) struct Round {
     /// There may be more to purge.
     pub(super) more: bool,
-    /// The first of the errors: its segment is as it was, but for what was done before.
+    /// The first error. Its segment is unchanged except for the records before it.
     pub(super) failed: Option<Error>,
 }
 
@@ -69,7 +70,7 @@ impl Purger {
     }
 }
 
-/// Rolls back one that was left unfinished; whether there was one.
+/// Rolls back one unfinished transaction; returns whether there was one.
 fn roll_back_one(system: &TxnSystem, waiter: &Waiter) -> Result<bool> {
     let Some(mut unfinished) = system.take_unfinished() else { return Ok(false) };
     if let Err(error) = system.undo_all(&mut unfinished, waiter) {
@@ -83,11 +84,11 @@ fn roll_back_one(system: &TxnSystem, waiter: &Waiter) -> Result<bool> {
 
 /// Purges a batch of each segment.
 pub(super) fn purge_all(system: &TxnSystem, waiter: &Waiter) -> Round {
-    // Held to the end: what it sees can be told as long as it is.
+    // Held to the end: the visibility of its transactions is known as long as it is held.
     let oldest = system.table.settle();
     let mut round = Round { more: false, failed: None };
     for segment in system.segments.iter().filter(|segment| segment.records() > 0) {
-        // One that somebody helps with is in good hands.
+        // A segment that a transaction is purging needs no help.
         let Some(purging) = segment.try_purge() else { continue };
         match purge(system, purging, BATCH_RECORDS, oldest.commit, waiter) {
             Ok(more) => round.more |= more,
@@ -104,8 +105,8 @@ pub(super) fn purge_all(system: &TxnSystem, waiter: &Waiter) -> Round {
 }
 
 impl TxnSystem {
-    /// For who is about to write, and holds nothing yet that others may wait for: purges a part of a segment if purge does not keep
-    /// up there. What fails, purge's thread tries again.
+    /// Purges a part of a segment if purge lags there; for a transaction about to write that holds no locks yet. The
+    /// purge thread retries failures.
     #[inline]
     pub(crate) fn help_purge(&self, waiter: &Waiter) {
         if self.lagging.any() {
@@ -116,7 +117,7 @@ impl TxnSystem {
     #[cold]
     fn help_with_one(&self, waiter: &Waiter) {
         let Some(_purging) = self.try_purge() else { return };
-        let mut lagging = self.segments.by_turns().filter(|segment| segment.lags());
+        let mut lagging = self.segments.rotation().filter(|segment| segment.lags());
         // Settles for nothing otherwise.
         let Some(purging) = lagging.find_map(Segment::try_purge) else { return };
         let oldest = self.table.settle();
@@ -160,7 +161,7 @@ fn purge(
         }
     }
     let done_to = records[..done].last().map(|(last, _)| last + 1);
-    // Some that it was done with before, and what they shared a page with was rolled back since.
+    // Records that purge was done with before, and whose neighbours on the page were rolled back since.
     let left_over = || (records.is_empty() && stopped_at.is_none()).then(|| segment.purged());
     if let Some(end) = done_to.or_else(left_over) {
         let removed = |records| _ = system.purged.fetch_add(records, Ordering::Relaxed);
@@ -170,7 +171,7 @@ fn purge(
     failed.map(|()| segment.more)
 }
 
-/// Whether purge is done with a record, since what it deletes is gone.
+/// Whether purge is done with a record, because its deleted row is gone.
 fn may_go(
     system: &TxnSystem,
     segment: &Segment,
@@ -181,24 +182,25 @@ fn may_go(
     if !head.deletes {
         return Ok(true);
     }
-    // Its beginning says nothing of the row: the whole record is read.
+    // The record's head does not have the row's key, so the whole record is read.
     let Some(record) = segment.get(number, waiter)? else { return Ok(true) };
     match remove_deleted(system, &record, UndoPtr::new(segment.index(), number), waiter) {
-        // Of what is lost nothing has to be removed; and if the page can be read some day, the row is a deleted one that nobody
-        // sees. Else all records behind this one would stay for ever, and no table could be dropped, this one neither.
+        // A lost row needs no removal. If the page becomes readable again, the row is a deleted one that no snapshot
+        // sees. Otherwise all later records would stay forever, and no table could be dropped, including this one.
         Err(error) if error.is_damage() => Ok(true),
         removed => removed,
     }
 }
 
-/// As [`TxnSystem::remove_row`] with the deletion that a record tells of.
+/// As [`TxnSystem::remove_row`], with the deletion that a record describes.
 fn remove_deleted(system: &TxnSystem, record: &Record, ptr: UndoPtr, waiter: &Waiter) -> Result<bool> {
     let is_it = |now: Header| now.deleted && now.is_of(record.txn, ptr);
     system.remove_row(&system.tree(record.tree), &record.key, is_it, waiter)
 }
 
-/// Deleted rows that no record tells of any more, since purge has passed it, and that stay, since somebody had a gap lock there. They
-/// go when nobody has. What is left at the end of the process stays until its key is written again.
+/// Deleted rows that have no record any more, since purge has passed it, and that had a gap lock at that time. They are
+/// removed once no transaction has a gap lock there. Rows left at the end of the process stay until their key is
+/// written again.
 #[derive(Default)]
 pub(super) struct LeftBehind(Mutex<Rows>);
 
@@ -209,7 +211,7 @@ type RowPlace = (PageNo, Vec<u8>);
 struct Rows {
     /// The versions that delete them, which every snapshot sees.
     deleted: BTreeMap<RowPlace, Header>,
-    /// The last one that was looked at: each has its turn.
+    /// The row that was tried last, so that each is tried in its turn.
     last: Option<RowPlace>,
 }
 
@@ -222,7 +224,7 @@ impl LeftBehind {
         self.rows().deleted.insert((tree, key.to_vec()), deleted);
     }
 
-    /// Those whose turn it is.
+    /// The next rows to try.
     fn next(&self) -> Vec<(RowPlace, Header)> {
         let mut rows = self.rows();
         let from = rows.last.take().map_or(Bound::Unbounded, Bound::Excluded);
@@ -251,8 +253,8 @@ impl LeftBehind {
 }
 
 impl TxnSystem {
-    /// If the row's newest version is the deletion meant still, nobody sees another, and the row goes. False if it has to stay for
-    /// now: somebody has a gap lock there.
+    /// Removes the row if its newest version is still the given deletion and no snapshot sees another. Returns false if
+    /// it has to stay for now because of a gap lock.
     pub(super) fn remove_row(
         &self,
         tree: &Tree,
@@ -269,13 +271,13 @@ impl TxnSystem {
         Ok(!held.get())
     }
 
-    /// Removes these rows, as far as that can be. The caller sees to it that none of their trees is taken down meanwhile.
+    /// Removes these rows, as far as possible. The caller ensures that none of their trees is dropped during the call.
     pub(super) fn remove_left_behind(&self, rows: Vec<(RowPlace, Header)>, waiter: &Waiter) {
         for (place, deleted) in rows {
             let (root, key) = &place;
             let is_done = match self.remove_row(&self.tree(*root), key, |now| now == deleted, waiter) {
                 Ok(is_done) => is_done,
-                // As with what a record tells of, see above. All else is tried again.
+                // As with a record's deletion, see above. All other errors are retried.
                 Err(error) => error.is_damage(),
             };
             if is_done {

@@ -1,4 +1,4 @@
-//! Reading: from the newest version back to the one that the view sees.
+//! Reads: from the newest version back to the one that the view sees.
 
 use std::ops::{Bound, ControlFlow};
 
@@ -15,12 +15,12 @@ use crate::wait::Waiter;
 enum Found {
     Value(Vec<u8>),
     Nothing,
-    /// An undo record on the way is gone: its transaction was rolled back meanwhile, and the row is another.
+    /// An undo record on the way is gone: its transaction was rolled back, so the row has changed.
     Changed,
 }
 
 impl<'s> Txn<'s> {
-    /// Replaces `out` by the row's value; false, and `out` empty, if there is none that this transaction sees.
+    /// Replaces `out` by the row's value; returns false, and empties `out`, if this transaction sees none.
     pub(crate) fn get(
         &mut self,
         tree: &Tree,
@@ -131,8 +131,8 @@ impl<'s> Txn<'s> {
         }
     }
 
-    /// Gives the rows between `from` and `to` that this transaction sees to `each`, ascending, until it breaks. No latch
-    /// is held meanwhile.
+    /// Passes the rows between `from` and `to` that this transaction sees to `each`, ascending, until it breaks. No
+    /// latch is held during `each`.
     pub(crate) fn scan(
         &mut self,
         tree: &Tree,
@@ -185,7 +185,7 @@ impl<'s> Txn<'s> {
     }
 }
 
-/// Makes of a version what its reader gets: its value; false if it is of a row that was deleted.
+/// Reduces a version to its value; false if it is a deletion.
 fn given(header: &Header, version: &mut Vec<u8>) -> bool {
     version.drain(..HEADER_BYTES);
     !header.deleted

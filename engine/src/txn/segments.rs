@@ -1,11 +1,11 @@
-//! Which rollback segment a transaction takes.
+//! The choice of a rollback segment.
 //!
-//! A free one of those that belong to the processor it runs on, always in the same order: so the next transaction finds the
-//! last leaf of its undo, and the segment's counters, in that processor's cache, whichever of a thousand sessions it is of. (By
-//! turns, as in InnoDB, every transaction would fetch them from where the one before it ran.) It takes it for its first
-//! record, not while it waits for its first row. One with records that waits, or is idle, keeps its segment, and others take
-//! the next: so those that end soon are not behind its records when purge comes.
-//! Where all are used they are shared, but for those that somebody who stays open holds up.
+//! A transaction takes a free segment of the CPU it runs on, always in the same order. So the next transaction finds
+//! the last leaf of its undo, and the segment's counters, in that CPU's cache, whichever of a thousand sessions it
+//! belongs to. (With round robin, as in InnoDB, every transaction would fetch them from another CPU's cache.) It takes
+//! the segment for its first record, not while it waits for its first row. A transaction with records that waits or is
+//! idle keeps its segment, and others take the next, so the records of short transactions are not behind its records at
+//! purge. If all segments are in use they are shared, except segments that a long transaction blocks.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -16,9 +16,10 @@ use flifo_base::{CacheAligned, cpu_count, current_cpu};
 use super::undo::Segment;
 use crate::sync::{Mutex, lock};
 
-/// So many of a processor's segments are looked at.
-const LOOKS: usize = 8;
-/// Where purge has stood at one record of an open transaction for so long, nobody adds others if there is another segment.
+/// Segments of a CPU that are tried.
+const CANDIDATES: usize = 8;
+/// If purge has been blocked at a record of an open transaction for this long, no other transaction uses the segment
+/// unless all are in use.
 const HELD_UP: Duration = Duration::from_secs(1);
 
 /// The rollback segments of a database.
@@ -28,13 +29,13 @@ pub(super) struct Segments<S = Segment> {
     turn: AtomicUsize,
 }
 
-/// A segment, and who uses it.
+/// A segment and its users.
 struct Used<S> {
     /// Transactions that have not ended and write here: a hint. Two may have the same one.
     users: AtomicU32,
     /// See [`HELD_UP`]; a hint.
     is_held_up: AtomicBool,
-    /// The record at which purge stands, and since when. For who purges it, and apart: that one comes by all the time.
+    /// The record that blocks purge, and since when. On its own cache line: purge reads it all the time.
     stands_at: CacheAligned<Mutex<Option<(u64, Instant)>>>,
     segment: S,
 }
@@ -62,7 +63,7 @@ impl<S> Segments<S> {
     /// For a transaction's first record.
     pub(super) fn take(&self) -> SegmentUse<'_, S> {
         let first = current_cpu() % self.cpus.min(self.list.len());
-        let mut own = self.list.iter().skip(first).step_by(self.cpus).take(LOOKS);
+        let mut own = self.list.iter().skip(first).step_by(self.cpus).take(CANDIDATES);
         let free = own.find(|used| used.users.load(Ordering::Relaxed) == 0);
         // Many wait, or are idle.
         let taken = free.unwrap_or_else(|| self.shared());
@@ -71,7 +72,7 @@ impl<S> Segments<S> {
     }
 
     /// All, each time from the next one on.
-    pub(super) fn by_turns(&self) -> impl Iterator<Item = &S> {
+    pub(super) fn rotation(&self) -> impl Iterator<Item = &S> {
         let from = self.turn.fetch_add(1, Ordering::Relaxed);
         (0..self.list.len()).map(move |at| &self.list[from.wrapping_add(at) % self.list.len()].segment)
     }
@@ -84,7 +85,7 @@ impl<S> Segments<S> {
         moving.unwrap_or_else(next)
     }
 
-    /// Purge stands at this record of the segment, whose transaction is open; at none if it goes on.
+    /// Notes that purge is blocked at this record of the segment, whose transaction is open; `None`: purge proceeds.
     pub(super) fn note_standstill(&self, index: usize, record: Option<u64>, now: Instant) {
         let used = &self.list[index];
         let mut stands_at = lock(&used.stands_at.0);
@@ -99,7 +100,7 @@ impl<S> Segments<S> {
         }
     }
 
-    /// One that was found, or left, unfinished goes on using this segment, until [`Segments::end_use`].
+    /// An unfinished transaction continues to use this segment, until [`Segments::end_use`].
     pub(super) fn begin_use(&self, index: usize) {
         self.list[index].users.fetch_add(1, Ordering::Relaxed);
     }

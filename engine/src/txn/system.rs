@@ -1,4 +1,4 @@
-//! What all transactions of a database share, and how it is found again after a crash.
+//! The state that all transactions of a database share, and its recovery after a crash.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,10 +8,10 @@ use std::time::Duration;
 use flifo_base::{lock, try_read, write};
 
 use super::locking::Gaps;
-use super::moment::Kept;
 use super::prepared::Prepared;
 use super::purge::LeftBehind;
 use super::segments::Segments;
+use super::snapshot_read::HeldSnapshots;
 use super::table::TxnTable;
 use super::undo::{Lagging, Record, Segment, What};
 use super::version::{Header, UndoPtr};
@@ -51,9 +51,9 @@ pub(crate) struct TxnSystem {
     pool: Arc<BufferPool>,
     alloc: Arc<PageAllocator>,
     reserve: Reserve,
-    /// Held by those who purge or roll back in the background, and alone by who wants that to stand still.
+    /// Held shared during purge or rollback in the background, and exclusively by a thread that pauses both.
     purging: RwLock<()>,
-    /// Those that a crash, or an error, cut off, with their records.
+    /// Transactions that a crash or an error interrupted, with their records.
     unfinished: Mutex<VecDeque<Unfinished>>,
     pub(super) prepared: Prepared,
     pub(super) left_behind: LeftBehind,
@@ -69,13 +69,13 @@ pub(super) struct Unfinished {
     pub(super) undo: Vec<UndoPtr>,
     /// The segment that they are in, which it uses, if it has any.
     pub(super) segment: Option<usize>,
-    /// It is counted among those that hold gap locks.
+    /// Counts as a holder of gap locks.
     pub(super) locks_gaps: bool,
-    pub(super) kept: Kept,
+    pub(super) held: HeldSnapshots,
 }
 
 impl TxnSystem {
-    /// Reads the rollback segments. What is unfinished is active until the purge's thread has rolled it back.
+    /// Reads the rollback segments. Unfinished transactions stay active until the purge thread has rolled them back.
     pub(crate) fn open(config: SystemConfig, waiter: &Waiter) -> Result<Arc<TxnSystem>> {
         let mut unfinished: BTreeMap<TxnId, Vec<UndoPtr>> = BTreeMap::new();
         let mut xids: BTreeMap<TxnId, Vec<u8>> = BTreeMap::new();
@@ -112,7 +112,8 @@ impl TxnSystem {
         for (txn, undo) in unfinished {
             let segment = undo.last().map(|last| last.segment());
             segment.iter().for_each(|&segment| segments.begin_use(segment));
-            let unfinished = Unfinished { txn, undo, segment, locks_gaps: false, kept: Kept::default() };
+            let unfinished =
+                Unfinished { txn, undo, segment, locks_gaps: false, held: HeldSnapshots::default() };
             match xids.remove(&txn) {
                 Some(xid) => in_doubt.push((xid, unfinished)),
                 None => losers.push_back(unfinished),
@@ -156,7 +157,7 @@ impl TxnSystem {
         self.segment(ptr)?.get(ptr.number(), waiter)
     }
 
-    /// The one that the record is in.
+    /// The segment of the record.
     pub(super) fn segment(&self, ptr: UndoPtr) -> Result<&Segment> {
         let segment = self.segments.get(ptr.segment());
         segment.ok_or_else(|| Error::CorruptUndo { what: format!("there is no segment {}", ptr.segment()) })
@@ -167,11 +168,11 @@ impl TxnSystem {
     pub(super) fn undo_one(&self, ptr: UndoPtr, waiter: &Waiter) -> Result<()> {
         let Some(record) = self.undo(ptr, waiter)? else { return Ok(()) };
         let tree = self.tree(record.tree);
-        let ours = |now: Option<&[u8]>| Header::of(now).is_some_and(|now| now.is_of(record.txn, ptr));
+        let is_own = |now: Option<&[u8]>| Header::of(now).is_some_and(|now| now.is_of(record.txn, ptr));
         match &record.what {
-            What::Added => drop(tree.remove_if(waiter, &record.key, ours)?),
+            What::Added => drop(tree.remove_if(waiter, &record.key, is_own)?),
             What::Replaced(before) => {
-                tree.put_if(waiter, &record.key, before, ours)?;
+                tree.put_if(waiter, &record.key, before, is_own)?;
                 self.remove_passed(&tree, &record.key, before, waiter)?;
             }
             What::Commit | What::Prepared => {}
@@ -179,9 +180,9 @@ impl TxnSystem {
         self.segment(ptr)?.remove(ptr.number(), waiter)
     }
 
-    /// Removes a deleted row that was put in place again, if every snapshot sees the deletion: purge has passed it, perhaps,
-    /// while there was a newer version, and does not come again. One where somebody has a gap lock goes later. What some snapshot
-    /// does not see, purge has not passed.
+    /// Removes a deleted row that a rollback restored, if every snapshot sees the deletion: purge may have passed it
+    /// while there was a newer version, and does not come back. A row with a gap lock is removed later. If some
+    /// snapshot does not see the deletion, purge has not passed it.
     fn remove_passed(&self, tree: &Tree, key: &[u8], version: &[u8], waiter: &Waiter) -> Result<()> {
         let Some(deleted) = Header::of(Some(version)).filter(|version| version.deleted) else {
             return Ok(());
@@ -194,14 +195,14 @@ impl TxnSystem {
         Ok(())
     }
 
-    /// Undoes what is left of it, the newest first. What is undone is none of its records any more, also after an error.
+    /// Undoes the remaining records, the newest first. Undone records are removed from the list, also after an error.
     pub(super) fn undo_all(&self, unfinished: &mut Unfinished, waiter: &Waiter) -> Result<()> {
-        unfinished.kept.begin_undo(0);
+        unfinished.held.begin_undo(0);
         while let Some(&newest) = unfinished.undo.last() {
             self.undo_one(newest, waiter)?;
             unfinished.undo.pop();
         }
-        unfinished.kept.end_undo(0);
+        unfinished.held.end_undo(0);
         self.rollbacks.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
@@ -216,7 +217,7 @@ impl TxnSystem {
         }
     }
 
-    /// As [`TxnSystem::end`], of one that was unfinished.
+    /// As [`TxnSystem::end`], of an unfinished transaction.
     pub(super) fn end_unfinished(&self, unfinished: Unfinished) {
         if let Some(segment) = unfinished.segment {
             self.segments.end_use(segment);
@@ -224,12 +225,12 @@ impl TxnSystem {
         self.end(unfinished.txn, unfinished.locks_gaps);
     }
 
-    /// One that a crash, or an error, cut off and that nobody has taken on yet.
+    /// Takes an interrupted transaction that no thread is rolling back yet.
     pub(super) fn take_unfinished(&self) -> Option<Unfinished> {
         self.unfinished().pop_front()
     }
 
-    /// One that purge's thread is to roll back.
+    /// Leaves a transaction for the purge thread to roll back.
     pub(super) fn leave_unfinished(&self, unfinished: Unfinished) {
         self.unfinished().push_back(unfinished);
     }
@@ -248,17 +249,18 @@ impl TxnSystem {
         try_read(&self.purging)
     }
 
-    /// Purges all undo records there are, so that none refers to a table that is going to be dropped; false if that
-    /// cannot be, since transactions are active or look at old snapshots. Snapshots need nothing of a past that there is not.
+    /// Purges all undo records, so that none refers to a table that is going to be dropped. Returns false if that is
+    /// not possible, because transactions are active or hold old snapshots. Without older versions, present snapshots
+    /// need none.
     ///
-    /// Some may have to stay, since their rollback, or their purge, fails again and again. They stand in the way of the tables
-    /// that they refer to: these have the roots `of`.
+    /// Some records may have to stay, since their rollback or purge keeps failing. They block the dropping of the
+    /// tables that they refer to. The roots `of` are those of the tables to be dropped.
     pub(crate) fn forget_history(&self, of: &[PageNo], waiter: &Waiter) -> Result<bool> {
-        // Nobody else purges, or takes a rollback on, meanwhile.
+        // Keeps purge and rollbacks of other threads out.
         let _no_purge = self.pause_purge(waiter);
         let (mut unfinished, mut failed);
         loop {
-            // In this order: each of them is active, so that nobody else is if as many are.
+            // In this order: each unfinished transaction is active, so equal counts mean that no other transaction is.
             unfinished = self.unfinished().len() as u64;
             if self.table.active() != unfinished {
                 return Ok(false);
@@ -270,7 +272,8 @@ impl TxnSystem {
             let is_looked_at = self.table.has_snapshots();
             let before = self.purge_position();
             failed = super::purge::purge_all(self, waiter).failed;
-            // Beside readers, too, most of it is there because purge has not come by yet, and not for any of them.
+            // Even with readers, most of the history is there because purge has not come by yet, not because a reader
+            // needs it.
             let stands_still = self.purge_position() == before;
             if stands_still && is_looked_at && unfinished == 0 && failed.is_none() {
                 return Ok(false);
@@ -279,7 +282,7 @@ impl TxnSystem {
                 break;
             }
         }
-        // What nobody has a handle of, those that are unfinished do not write.
+        // Unfinished transactions do not write to trees without a handle.
         match self.has_history_of(of, waiter)? {
             false => {
                 self.forget_left_behind(of, waiter);
@@ -289,7 +292,8 @@ impl TxnSystem {
         }
     }
 
-    /// Nobody is active but those whose rollback fails, so what was left behind goes, as far as it can; and the trees may go, too.
+    /// Only transactions whose rollback fails are active, so the left-behind rows are removed as far as possible,
+    /// before the trees.
     fn forget_left_behind(&self, of: &[PageNo], waiter: &Waiter) {
         self.remove_left_behind(self.left_behind.all(), waiter);
         self.left_behind.forget(of);

@@ -1,53 +1,54 @@
-//! Which transactions have committed, in which order, and who still looks at what was before.
+//! The transaction table: which transactions have committed, in which order, and which snapshots are held.
 //!
-//! Ids are given in order at the first write. Commits are numbered in order; a snapshot is the number of the last
-//! one, one atomic load. A version is visible to a snapshot if its transaction's commit has that number or a lower one.
+//! Ids are given in order at the first write. Commits are numbered in order; a snapshot is the number of the last one,
+//! one atomic load. A version is visible to a snapshot if its transaction's commit has that number or a lower one.
 //!
 //! # Invariants
 //! - `settled <= slotted_from <= next <= slotted_from + slots`: no slot has two owners.
 //! - The slot of each id from `slotted_from` up to `next` is 0 while the transaction is active, and its commit's number
-//!   afterwards. What is to be known of ids below `slotted_from` is in `past`. Every id below `settled` has ended, and is
-//!   visible to each snapshot there is or will be.
-//! - A slot is given to another only after `slotted_from` has passed its owner: who reads the slot first, and
-//!   `slotted_from` then, notices.
-//! - A commit's number is in its slot before `commits` has that number, and commits take turns: who loads `commits`
-//!   finds every commit up to there in its slot.
-//! - Ids below `reserved` may be given without asking. The redo log has `reserved` before one of them is used, and whatever
-//!   has the id comes later in the log: a crash that loses the former loses the latter, so that an id is given again only if
-//!   nothing is left of its owner. Nobody waits for a sync.
+//!   afterwards. `evicted` covers ids below `slotted_from`. Every id below `settled` has ended, and is visible to each
+//!   present and future snapshot.
+//! - A slot is given to another transaction only after `slotted_from` has passed its owner. A reader that reads the
+//!   slot first, and `slotted_from` afterwards, notices.
+//! - A commit's number is in its slot before `commits` has that number, and commits are serialized. So a thread that
+//!   loads `commits` finds every commit up to there in its slot.
+//! - Ids below `reserved` may be given without a write to the log. The redo log has `reserved` before one of them is
+//!   used, and every use of the id comes later in the log. A crash that loses the reservation loses the uses, so an id
+//!   is given again only if no trace of its owner is left. No thread waits for a sync.
 //!
-//! Mutexes are locked in this order: `giving`, `committing`, `past`, `snapshots`.
+//! Mutexes are locked in this order: `giving`, `committing`, `evicted`, `snapshots`.
 
 use std::collections::BTreeMap;
 
 use flifo_base::CacheAligned;
 
 use super::TxnId;
-use super::past::{NO_SNAPSHOT, Past};
+use super::evicted::{Evicted, NO_SNAPSHOT};
 use crate::error::Result;
 use crate::sync::{AtomicU64, Mutex, Ordering, RwLock, lock, read, write};
-use crate::wait::look_out;
+use crate::wait::poll;
 
-/// Transactions that have a slot: 512 KiB. Those before them cost readers that have to ask a lock.
+/// Transactions that have a slot: 512 KiB. A lookup of an older one costs a lock.
 const SLOTS: usize = if cfg!(miri) { 1 << 10 } else { 1 << 16 };
-/// Slots that are made free at a time: one of so many.
+/// The fraction of the slots that is freed at a time: one in `ROOM_SHARE`.
 const ROOM_SHARE: usize = 16;
 /// Ids reserved at a time.
 pub(super) const RESERVED_IDS: u64 = if cfg!(miri) { 1 << 8 } else { 1 << 16 };
 const SHARDS: usize = if cfg!(loom) { 2 } else { 16 };
 /// The number that all commits before the opening have.
 const FIRST_COMMIT: u64 = 1;
-/// See [`TxnTable::ends_soon`]: about 10 us.
-const END_LOOKS: u32 = 32;
+/// See [`TxnTable::poll_end`]: about 10 us.
+const END_POLLS: u32 = 32;
 
 /// A commit's number. What committed up to a snapshot's is visible to it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct CommitNo(pub(super) u64);
 
-/// How many look at each snapshot.
+/// The number of holders of each snapshot.
 type Shard = CacheAligned<Mutex<BTreeMap<CommitNo, usize>>>;
 
-/// What each first write of a transaction changes, on cache lines of its own: every look at a row's version reads the table.
+/// The fields that each first write of a transaction changes, on cache lines of their own: every read of a version uses
+/// the table.
 struct Ids {
     next: AtomicU64,
     reserved: AtomicU64,
@@ -55,10 +56,10 @@ struct Ids {
     giving: Mutex<()>,
 }
 
-/// What each end of a transaction changes, likewise.
+/// The fields that each end of a transaction changes, on cache lines of their own, too.
 struct Ends {
     commits: AtomicU64,
-    /// Held by the one who commits.
+    /// Held during a commit.
     committing: Mutex<()>,
 }
 
@@ -67,16 +68,16 @@ pub(super) struct TxnTable {
     slots: Box<[AtomicU64]>,
     slotted_from: AtomicU64,
     settled: AtomicU64,
-    /// [`Past::visible_from`], never lower than that of what is below `slotted_from`.
-    past_visible_from: AtomicU64,
+    /// [`Evicted::visible_from`], never lower than required for ids below `slotted_from`.
+    evicted_visible_from: AtomicU64,
     /// Apart, since its readers write to the lock.
-    past: CacheAligned<RwLock<Past>>,
+    evicted: CacheAligned<RwLock<Evicted>>,
     ids: CacheAligned<Ids>,
     ends: CacheAligned<Ends>,
     snapshots: [Shard; SHARDS],
-    /// Those of who purges: nobody asks for anything older on their behalf.
+    /// The snapshots of purge; they keep nothing older alive.
     of_purge: Shard,
-    /// `next` less `commits` while nobody is active: each end has a number, a rollback's, too.
+    /// `next` less `commits` while no transaction is active: each end has a number, including a rollback's.
     idle_distance: u64,
 }
 
@@ -86,37 +87,37 @@ pub(super) struct Snapshot<'t> {
     pub(super) commit: CommitNo,
 }
 
-/// What had ended at some moment. It holds up nothing, so what is older than that cannot be asked for.
+/// The transactions that had ended at some time. It holds nothing back, so older state is not available.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ended {
     settled: TxnId,
     commit: CommitNo,
 }
 
-/// Where to look for a transaction.
+/// Where a transaction's state is.
 enum Place {
     Settled,
-    /// What is in its slot.
+    /// The content of its slot.
     Slot(u64),
-    Past,
+    Evicted,
 }
 
 impl TxnTable {
-    /// Goes on with `next`. The transactions `unfinished`, all below it, are active.
+    /// Creates a table that continues with `next`. The transactions `unfinished`, all below it, are active.
     pub(super) fn new(next: TxnId, unfinished: &[TxnId]) -> Self {
         Self::with_slots(SLOTS, next, unfinished)
     }
 
     fn with_slots(slots: usize, next: TxnId, unfinished: &[TxnId]) -> Self {
         debug_assert!(slots.is_power_of_two());
-        let mut past = Past::default();
-        unfinished.iter().for_each(|&txn| past.add_unfinished(txn));
+        let mut evicted = Evicted::default();
+        unfinished.iter().for_each(|&txn| evicted.add_unfinished(txn));
         TxnTable {
             slots: (0..slots).map(|_| AtomicU64::new(0)).collect(),
             slotted_from: AtomicU64::new(next.0),
-            settled: AtomicU64::new(past.first().unwrap_or(next).0),
-            past_visible_from: AtomicU64::new(past.visible_from().0),
-            past: CacheAligned(RwLock::new(past)),
+            settled: AtomicU64::new(evicted.first().unwrap_or(next).0),
+            evicted_visible_from: AtomicU64::new(evicted.visible_from().0),
+            evicted: CacheAligned(RwLock::new(evicted)),
             ids: CacheAligned(Ids {
                 next: AtomicU64::new(next.0),
                 reserved: AtomicU64::new(next.0),
@@ -146,7 +147,8 @@ impl TxnTable {
         if id >= self.slotted_from.load(Ordering::Acquire) + self.slots.len() as u64 {
             self.make_room();
         }
-        // Release: who finds this, or what it becomes, and takes it for the one's before, sees in `slotted_from` that it is not.
+        // Release: a reader that takes this value, or a later one, for the previous owner's sees in `slotted_from` that
+        // it is not.
         self.slot(id).store(0, Ordering::Release);
         next.store(id + 1, Ordering::Release);
         Ok(TxnId(id))
@@ -155,10 +157,10 @@ impl TxnTable {
     /// Takes the oldest slots from their owners, all slots being taken; the caller holds `giving`.
     #[cold]
     fn make_room(&self) {
-        // Nobody ends meanwhile, and no snapshot that begins meanwhile is older than what has ended.
+        // Blocks commits, so no transaction ends, and no snapshot that begins now is older than the ended transactions.
         let _committing = lock(&self.ends.committing);
-        let mut past = write(&self.past.0);
-        // Perhaps further meanwhile: what is moved then could have stayed.
+        let mut evicted = write(&self.evicted.0);
+        // Another thread may have advanced it further: then this evicts more than necessary.
         let from = self.slotted_from.load(Ordering::Relaxed);
         let end =
             self.ids.next.load(Ordering::Relaxed).min(from + (self.slots.len() / ROOM_SHARE).max(1) as u64);
@@ -166,9 +168,9 @@ impl TxnTable {
             0 => None,
             commit => Some(CommitNo(commit)),
         };
-        past.add(TxnId(from), (from..end).map(commit), &self.held_snapshots());
-        // In this order: who sees the second sees the first.
-        self.past_visible_from.store(past.visible_from().0, Ordering::Release);
+        evicted.add(TxnId(from), (from..end).map(commit), &self.held_snapshots());
+        // In this order: a reader that sees the second store sees the first.
+        self.evicted_visible_from.store(evicted.visible_from().0, Ordering::Release);
         self.slotted_from.store(end, Ordering::Release);
     }
 
@@ -178,18 +180,19 @@ impl TxnTable {
         let Ends { commits, committing } = &*self.ends;
         let _committing = lock(committing);
         let commit = commits.load(Ordering::Relaxed) + 1;
-        // Nobody takes its slot from it meanwhile, or settles it.
+        // The lock keeps others from reusing its slot, and from settling it.
         if txn.0 >= self.slotted_from.load(Ordering::Acquire) {
             self.slot(txn.0).store(commit, Ordering::Release);
         } else {
-            write(&self.past.0).end(txn, CommitNo(commit));
+            write(&self.evicted.0).end(txn, CommitNo(commit));
         }
         commits.store(commit, Ordering::Release);
     }
 
     /// Transactions that have written, and not ended.
     pub(super) fn active(&self) -> u64 {
-        // Ends first, so that one that is active all the time is counted; each end was seen after its beginning.
+        // Loads the ends first, so that a transaction active all the time is counted; each end was seen after its
+        // beginning.
         let ends = self.ends.commits.load(Ordering::Acquire);
         self.ids.next.load(Ordering::Acquire).wrapping_sub(ends).wrapping_sub(self.idle_distance)
     }
@@ -201,37 +204,38 @@ impl TxnTable {
         }
         let found = self.slot(txn.0).load(Ordering::Acquire);
         // If it is another's already, this sees that.
-        if txn.0 < self.slotted_from.load(Ordering::Acquire) { Place::Past } else { Place::Slot(found) }
+        if txn.0 < self.slotted_from.load(Ordering::Acquire) { Place::Evicted } else { Place::Slot(found) }
     }
 
     /// Whether a snapshot taken from now on may not see it: it has not ended, or is about to.
     pub(super) fn is_active(&self, txn: TxnId) -> bool {
-        // After its slot: by then `commits` has its number, or whoever finds it inactive could take a snapshot that does not see it.
+        // Loaded after its slot: by then `commits` has its number. Otherwise a thread that finds it inactive could take
+        // a snapshot that does not see it.
         let commits = || CommitNo(self.ends.commits.load(Ordering::Acquire));
         match self.place(txn) {
             Place::Settled => false,
             Place::Slot(found) => found == 0 || found > commits().0,
-            Place::Past => {
-                self.past_visible_from.load(Ordering::Acquire) == NO_SNAPSHOT.0
-                    && !read(&self.past.0).is_visible(txn, commits())
+            Place::Evicted => {
+                self.evicted_visible_from.load(Ordering::Acquire) == NO_SNAPSHOT.0
+                    && !read(&self.evicted.0).is_visible(txn, commits())
             }
         }
     }
 
     /// Looks for the transaction's end for a moment; whether it came.
-    pub(super) fn ends_soon(&self, txn: TxnId) -> bool {
-        look_out(END_LOOKS, || !self.is_active(txn))
+    pub(super) fn poll_end(&self, txn: TxnId) -> bool {
+        poll(END_POLLS, || !self.is_active(txn))
     }
 
-    /// Whether the snapshot, which somebody holds, sees what the transaction wrote.
+    /// Whether the snapshot, which is held, sees what the transaction wrote.
     #[inline]
     pub(super) fn is_visible(&self, txn: TxnId, snapshot: CommitNo) -> bool {
         match self.place(txn) {
             Place::Settled => true,
             Place::Slot(found) => found != 0 && found <= snapshot.0,
-            Place::Past => {
-                snapshot.0 >= self.past_visible_from.load(Ordering::Acquire)
-                    || read(&self.past.0).is_visible(txn, snapshot)
+            Place::Evicted => {
+                snapshot.0 >= self.evicted_visible_from.load(Ordering::Acquire)
+                    || read(&self.evicted.0).is_visible(txn, snapshot)
             }
         }
     }
@@ -242,13 +246,13 @@ impl TxnTable {
         Ended { settled, commit: CommitNo(self.ends.commits.load(Ordering::Acquire)) }
     }
 
-    /// Whether the transaction had certainly ended by then: then the version of it that is read after that is its last one
-    /// of the row. False also if that was long ago, and its slot was taken since.
+    /// Whether the transaction had certainly ended at that time, so that a version of it that is read afterwards is its
+    /// last one of the row. Also false if it ended long ago, and its slot was reused.
     pub(super) fn had_ended(&self, txn: TxnId, by: Ended) -> bool {
-        // That it is settled now, or in the past, says nothing of then.
+        // Settled or evicted now says nothing about that time.
         let in_slot = || match self.place(txn) {
             Place::Slot(found) => found != 0 && found <= by.commit.0,
-            Place::Settled | Place::Past => false,
+            Place::Settled | Place::Evicted => false,
         };
         txn.0 < by.settled.0 || in_slot()
     }
@@ -258,8 +262,8 @@ impl TxnTable {
         self.snapshot_in(&self.snapshots[lane % SHARDS], None)
     }
 
-    /// The same, or a snapshot that is held already once more, without a guard: [`Self::let_go`] is to follow, in the
-    /// same lane.
+    /// As above, or holds an already held snapshot once more, without a guard. The caller calls [`Self::release`] later,
+    /// in the same lane.
     pub(super) fn hold(&self, lane: usize, held: Option<CommitNo>) -> CommitNo {
         self.hold_in(&self.snapshots[lane % SHARDS], held)
     }
@@ -270,23 +274,23 @@ impl TxnTable {
 
     fn hold_in(&self, shard: &Shard, held: Option<CommitNo>) -> CommitNo {
         let mut snapshots = lock(&shard.0);
-        // Within the lock: whoever looks for the oldest snapshot sees it, or began with a number as low.
+        // Within the lock: a search for the oldest snapshot sees it, or began with a number as low.
         let commit = held.unwrap_or_else(|| CommitNo(self.ends.commits.load(Ordering::Acquire)));
         *snapshots.entry(commit).or_default() += 1;
         commit
     }
 
     /// See [`Self::hold`].
-    pub(super) fn let_go(&self, lane: usize, commit: CommitNo) {
-        let_go_in(&self.snapshots[lane % SHARDS], commit);
+    pub(super) fn release(&self, lane: usize, commit: CommitNo) {
+        release_in(&self.snapshots[lane % SHARDS], commit);
     }
 
-    /// Whether anybody looks at one, but for purge.
+    /// Whether there are snapshots other than purge's.
     pub(super) fn has_snapshots(&self) -> bool {
         self.snapshots.iter().any(|shard| !lock(&shard.0).is_empty())
     }
 
-    /// All that are held, ascending.
+    /// All held snapshots, ascending.
     fn held_snapshots(&self) -> Vec<CommitNo> {
         let mut held = Vec::new();
         for shard in self.snapshots.iter().chain([&self.of_purge]) {
@@ -297,22 +301,22 @@ impl TxnTable {
         held
     }
 
-    /// Settles the ids at the beginning that all see. Every snapshot that there is or will be is the one that it gives or
-    /// a later one, but for those that this has given before: if they counted, of those who purge at the same time each would go
-    /// on with the one of the other, for as long as there is always one.
+    /// Settles the oldest ids that all snapshots see, and returns a snapshot. Every present and future snapshot is that
+    /// one or a later one, except snapshots returned by earlier calls. If these counted, two concurrent purges would
+    /// keep each other's snapshot alive forever.
     pub(super) fn settle(&self) -> Snapshot<'_> {
         // Within the lock: nothing is moved before the oldest one is held, without which there would be no view for it.
-        let mut past = write(&self.past.0);
+        let mut evicted = write(&self.evicted.0);
         let now = CommitNo(self.ends.commits.load(Ordering::Acquire));
         let of_shard = |shard: &Shard| lock(&shard.0).first_key_value().map(|(&commit, _)| commit);
         let oldest = self.snapshots.iter().filter_map(of_shard).fold(now, CommitNo::min);
         let oldest = self.snapshot_in(&self.of_purge, Some(oldest));
-        if !past.is_empty() {
-            past.forget(&self.held_snapshots(), oldest.commit);
-            self.past_visible_from.store(past.visible_from().0, Ordering::Release);
+        if !evicted.is_empty() {
+            evicted.forget(&self.held_snapshots(), oldest.commit);
+            self.evicted_visible_from.store(evicted.visible_from().0, Ordering::Release);
         }
         let slotted_from = self.slotted_from.load(Ordering::Relaxed);
-        let mut settled = past.first().map_or(slotted_from, |first| first.0);
+        let mut settled = evicted.first().map_or(slotted_from, |first| first.0);
         if settled == slotted_from {
             let next = self.ids.next.load(Ordering::Acquire);
             let is_seen = |found| found != 0 && found <= oldest.commit.0;
@@ -326,7 +330,7 @@ impl TxnTable {
     }
 }
 
-fn let_go_in(shard: &Shard, commit: CommitNo) {
+fn release_in(shard: &Shard, commit: CommitNo) {
     let mut snapshots = lock(&shard.0);
     if let Some(count) = snapshots.get_mut(&commit) {
         *count -= 1;
@@ -338,7 +342,7 @@ fn let_go_in(shard: &Shard, commit: CommitNo) {
 
 impl Drop for Snapshot<'_> {
     fn drop(&mut self) {
-        let_go_in(self.shard, self.commit);
+        release_in(self.shard, self.commit);
     }
 }
 

@@ -1,9 +1,9 @@
-//! A transaction's life.
+//! A transaction from its beginning to its end.
 
 use std::sync::atomic::Ordering;
 
-use super::moment::Kept;
 use super::segments::SegmentUse;
+use super::snapshot_read::HeldSnapshots;
 use super::system::Unfinished;
 use super::table::{CommitNo, Snapshot};
 use super::undo::{Record, What};
@@ -18,7 +18,7 @@ pub(crate) struct Txn<'s> {
     pub(super) isolation: Isolation,
     pub(super) lane: usize,
     pub(super) writing: Option<Writing<'s>>,
-    /// It is counted among those that hold gap locks.
+    /// Counts as a holder of gap locks.
     pub(super) locks_gaps: bool,
     snapshot: Option<Snapshot<'s>>,
     ended: bool,
@@ -27,38 +27,38 @@ pub(crate) struct Txn<'s> {
 /// What a transaction has from its first write on.
 pub(super) struct Writing<'s> {
     pub(super) id: TxnId,
-    /// Where its records are, from the first one on. So of a thousand that wait for their first row none uses a segment, and
-    /// those that run find free ones.
+    /// The segment of its records, from the first one on. So a thousand transactions that wait for their first row use
+    /// no segment, and running ones find free segments.
     segment: Option<SegmentUse<'s>>,
     /// Its records, the oldest first.
     pub(super) undo: Vec<UndoPtr>,
     /// In which records and versions are put together.
     pub(super) buffer: Vec<u8>,
-    pub(super) kept: Kept,
+    pub(super) held: HeldSnapshots,
 }
 
 /// How much a transaction had written; the default is nothing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Savepoint {
     records: usize,
-    /// The newest of them: an opening has no record's number twice, so it tells a savepoint that is still there from one that
-    /// was gone back beyond.
+    /// The newest of these records. No open of the database reuses a record's number, so this distinguishes a valid
+    /// savepoint from one beyond which the transaction was rolled back.
     last: Option<UndoPtr>,
 }
 
-/// What an operation sees: for read committed a snapshot of its own, which it holds.
+/// The snapshot of an operation; under read committed it holds one of its own.
 pub(super) struct View<'s> {
     pub(super) commit: CommitNo,
-    /// Whose changes it sees, whether committed or not.
+    /// The transaction whose changes it sees, whether committed or not.
     pub(super) own: Option<Own>,
     _held: Option<Snapshot<'s>>,
 }
 
-/// What of a transaction's own changes is seen.
+/// The visible part of a transaction's own changes.
 #[derive(Clone, Copy)]
 pub(super) struct Own {
     txn: TxnId,
-    /// What is no newer than this record; `None`: all.
+    /// Sees changes up to this record; `None`: all.
     to: Option<UndoPtr>,
 }
 
@@ -83,7 +83,7 @@ impl<'s> Writing<'s> {
         segment.append(record, &mut self.buffer, waiter)
     }
 
-    /// Removes its newest record, behind which there is no change.
+    /// Removes its newest record, which has no change.
     pub(super) fn take_back(&mut self, waiter: &Waiter) -> Result<()> {
         if let (Some(segment), Some(newest)) = (&self.segment, self.undo.last()) {
             segment.remove(newest.number(), waiter)?;
@@ -97,14 +97,14 @@ impl<'s> Writing<'s> {
 }
 
 impl View<'_> {
-    /// What somebody else holds.
+    /// A view of a snapshot that another object holds.
     pub(super) fn held_elsewhere(commit: CommitNo, own: Option<Own>) -> Self {
         View { commit, own, _held: None }
     }
 }
 
 impl<'s> Txn<'s> {
-    /// `lane` spreads transactions that go on beside each other.
+    /// `lane` spreads concurrent transactions over shards.
     pub(crate) fn begin(system: &'s TxnSystem, isolation: Isolation, lane: usize) -> Self {
         Txn { system, isolation, lane, writing: None, locks_gaps: false, snapshot: None, ended: false }
     }
@@ -138,13 +138,13 @@ impl<'s> Txn<'s> {
         }
     }
 
-    /// Of its own changes, those until now.
+    /// Its own changes so far.
     pub(super) fn own_until_now(&self) -> Option<Own> {
         let writing = self.writing.as_ref()?;
         writing.undo.last().map(|&last| Own { txn: writing.id, to: Some(last) })
     }
 
-    /// Gets an id, if it has none: it is active, and counted as such, from here on.
+    /// Assigns an id, if it has none. From here on the transaction counts as active.
     pub(crate) fn begin_writing(&mut self) -> Result<()> {
         self.check_active()?;
         self.writing().map(drop)
@@ -153,8 +153,8 @@ impl<'s> Txn<'s> {
     pub(super) fn writing(&mut self) -> Result<&mut Writing<'s>> {
         if self.writing.is_none() {
             let id = self.system.begin()?;
-            let (undo, buffer, kept) = (Vec::new(), Vec::new(), Kept::default());
-            self.writing = Some(Writing { id, segment: None, undo, buffer, kept });
+            let (undo, buffer, held) = (Vec::new(), Vec::new(), HeldSnapshots::default());
+            self.writing = Some(Writing { id, segment: None, undo, buffer, held });
         }
         Ok(self.writing.as_mut().expect("there is one now"))
     }
@@ -167,8 +167,8 @@ impl<'s> Txn<'s> {
         })
     }
 
-    /// Undoes what was written after the savepoint. Locks that were waited for stay. If it cannot be undone now, the
-    /// transaction has ended, and purge's thread does it: half of what was written since is in nobody's interest.
+    /// Undoes the changes after the savepoint. Locks that were waited for stay. If the undo fails, the transaction has
+    /// ended, and the purge thread rolls it back as a whole.
     pub(crate) fn rollback_to(&mut self, savepoint: Savepoint, waiter: &Waiter) -> Result<()> {
         self.check_active()?;
         let undo = self.writing.as_ref().map_or(&[][..], |writing| &writing.undo);
@@ -183,7 +183,7 @@ impl<'s> Txn<'s> {
         undone.inspect_err(|_| self.leave())
     }
 
-    /// Undoes what was written after the savepoint, the newest first; `before` is told of each record.
+    /// Undoes the changes after the savepoint, the newest first; calls `before` for each record.
     fn undo_to(
         &mut self,
         savepoint: usize,
@@ -192,7 +192,7 @@ impl<'s> Txn<'s> {
     ) -> Result<()> {
         self.check_active()?;
         if let Some(writing) = &mut self.writing {
-            writing.kept.begin_undo(savepoint);
+            writing.held.begin_undo(savepoint);
         }
         let records = |txn: &Self| txn.writing.as_ref().map_or(0, |writing| writing.undo.len());
         while records(self) > savepoint {
@@ -203,7 +203,7 @@ impl<'s> Txn<'s> {
             self.writing.as_mut().expect("it has records").undo.pop();
         }
         if let Some(writing) = &mut self.writing {
-            writing.kept.end_undo(savepoint);
+            writing.held.end_undo(savepoint);
         }
         Ok(())
     }
@@ -219,8 +219,8 @@ impl<'s> Txn<'s> {
         }
     }
 
-    /// Becomes visible, and lets go of its locks. It is durable when the redo log is, up to its end as it is then.
-    /// Whether there is anything to be durable.
+    /// Becomes visible, and releases its locks. It is durable once the redo log is durable up to its present end.
+    /// Returns whether there is anything to make durable.
     pub(crate) fn commit(&mut self, waiter: &Waiter) -> Result<bool> {
         self.check_active()?;
         let wrote = self.writing.as_ref().is_some_and(|writing| !writing.undo.is_empty());
@@ -246,8 +246,8 @@ impl<'s> Txn<'s> {
         Ok(())
     }
 
-    /// Runs a statement of several changes: after an error, all that it has changed is undone. The transaction goes on,
-    /// but if that cannot be done now, it has ended, and purge's thread does it.
+    /// Runs a statement of several changes, and undoes all of them after an error. The transaction continues. If the
+    /// undo fails, the transaction has ended, and the purge thread rolls it back.
     pub(crate) fn statement<T>(
         &mut self,
         waiter: &Waiter,
@@ -269,9 +269,9 @@ impl<'s> Txn<'s> {
         }
     }
 
-    /// Ends it for its owner; all that it holds goes over to the one who finishes it.
+    /// Ends the transaction for its owner, and moves its state to the thread that finishes it.
     pub(super) fn detach(&mut self) -> Unfinished {
-        let Writing { id, segment, undo, kept, .. } = self.writing.take().expect("it has written");
+        let Writing { id, segment, undo, held, .. } = self.writing.take().expect("it has written");
         let used = undo.last().map(|last| last.segment());
         if used.is_some() {
             // It ends with `TxnSystem::end_unfinished`.
@@ -279,7 +279,7 @@ impl<'s> Txn<'s> {
         }
         self.snapshot = None;
         self.ended = true;
-        Unfinished { txn: id, undo, segment: used, locks_gaps: self.locks_gaps, kept }
+        Unfinished { txn: id, undo, segment: used, locks_gaps: self.locks_gaps, held }
     }
 
     /// As it is after [`Txn::commit`] or [`Txn::rollback`].

@@ -1,9 +1,9 @@
-//! Undo: what was there before, in segments, each a B+tree of records in the order of their writing.
+//! Undo: previous versions, in segments, each a B+tree of records in the order of their writing.
 //!
-//! A transaction uses one segment. Before it changes a row it writes down the version that it is going to replace, then
-//! changes the row, if that still is as it was; at its end, the record of its commit. So a crash leaves records without a
-//! change behind them, never a change without its record. A transaction that has records and no commit is rolled
-//! back by recovery.
+//! A transaction uses one segment. Before it changes a row it records the version that it is going to replace, then
+//! changes the row if it is still the same. At its end it writes a record of its commit. So a crash leaves records
+//! without a change, but never a change without its record. Recovery rolls back a transaction that has records and no
+//! commit.
 //!
 //! ```text
 //! key:    number, big-endian                   8
@@ -15,7 +15,7 @@
 //!         key (kind 4: the XID)
 //!         the version before (kind 2)
 //! ```
-//! The trees are logged like all others, so recovery has their records back before it looks at them.
+//! The trees are logged like all others, so recovery restores their records before it reads them.
 
 use std::ops::{Bound, ControlFlow, Deref, Range};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -41,7 +41,7 @@ const REPLACED: u8 = 2;
 const COMMIT: u8 = 3;
 const PREPARED: u8 = 4;
 
-/// What a record says; its bytes may be borrowed.
+/// The content of a record; its bytes may be borrowed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum What<B = Vec<u8>> {
     /// The row was added: there was none.
@@ -65,7 +65,7 @@ pub(super) struct Record<B = Vec<u8>> {
     pub(super) what: What<B>,
 }
 
-/// What a record begins with.
+/// The head of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RecordHead {
     pub(super) txn: TxnId,
@@ -77,7 +77,7 @@ pub(super) struct RecordHead {
 }
 
 impl RecordHead {
-    /// From at least the record's first bytes; gives the others, too.
+    /// Decodes at least the record's first bytes; returns the rest, too.
     pub(super) fn decode(bytes: &[u8]) -> Result<(RecordHead, &[u8])> {
         let bad = || Error::CorruptUndo { what: format!("a record of {} bytes makes no sense", bytes.len()) };
         let (head, rest) = bytes.split_at_checked(HEADER_BYTES).ok_or_else(bad)?;
@@ -137,7 +137,7 @@ impl<B: AsRef<[u8]>> Record<B> {
         out.extend_from_slice(before);
     }
 
-    /// The record in a vector of its own.
+    /// The encoded record.
     #[cfg(any(fuzzing, test))]
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -169,17 +169,17 @@ pub(super) struct Segment {
     numbers: Mutex<Numbers>,
     /// Records that are there: the history's length.
     records: AtomicU64,
-    /// Purge does not keep up if there are so many.
+    /// Purge lags from this number of records on.
     lag_from: AtomicU64,
-    /// Purge does not keep up; a hint.
+    /// Whether purge lags; a hint.
     lags: AtomicBool,
-    /// How many segments are such.
+    /// How many segments lag.
     lagging: Arc<Lagging>,
-    /// Held by who purges it: one at a time.
+    /// Held while a thread purges the segment.
     purging: Mutex<()>,
 }
 
-/// The right to purge a segment: one has it at a time. What it tells in the end is whether purge keeps up.
+/// The exclusive right to purge a segment. Its drop records whether purge keeps up.
 pub(super) struct Purging<'s> {
     segment: &'s Segment,
     /// A batch was purged, and there may be more.
@@ -187,7 +187,8 @@ pub(super) struct Purging<'s> {
     _alone: MutexGuard<'s, ()>,
 }
 
-/// In how many segments purge does not keep up; apart from what each record changes, since all who begin to write look.
+/// The number of segments where purge lags. On its own cache line, since every transaction reads it before its first
+/// write.
 #[derive(Default)]
 pub(super) struct Lagging(CacheAligned<AtomicUsize>);
 
@@ -198,22 +199,22 @@ impl Lagging {
     }
 }
 
-/// Of fewer records in a segment nobody says that purge does not keep up: they are in memory still.
+/// A segment with fewer records never counts as lagging: its records are still in memory.
 const LAG_RECORDS: u64 = 4096;
 
 /// The numbers of a segment's records.
 struct Numbers {
     next: u64,
-    /// Of records that are being written.
+    /// The numbers of records that are being written.
     under_way: Vec<u64>,
-    /// Purge is done with all records before this one; some may be there still.
+    /// Purge is done with all records before this one; some of them may still exist.
     purged: u64,
-    /// Where the record was put that was written last: the next one comes after it.
+    /// The position after the last record.
     end: Option<End>,
 }
 
 impl Segment {
-    /// The segment whose records are in `tree`; gives what each of them begins with to `each`.
+    /// Opens the segment whose records are in `tree`; passes the head of each record to `each`.
     pub(super) fn open(
         index: u8,
         tree: Tree,
@@ -246,7 +247,7 @@ impl Segment {
         self.index
     }
 
-    /// Writes a record behind all others; what is in `buffer` is nobody's.
+    /// Appends a record; `buffer` is scratch memory.
     pub(super) fn append<B: AsRef<[u8]>>(
         &self,
         record: &Record<B>,
@@ -296,7 +297,7 @@ impl Segment {
         Ok(())
     }
 
-    /// Whether there is no record, by a look at them.
+    /// Whether the segment is empty, by reading its tree.
     pub(super) fn is_empty(&self, waiter: &Waiter) -> Result<bool> {
         let mut empty = true;
         scan(&self.tree, waiter, 0..u64::MAX, |_, _| {
@@ -306,7 +307,7 @@ impl Segment {
         Ok(empty)
     }
 
-    /// Whether there is a record of one of these trees, purge being done with it or not.
+    /// Whether there is a record of one of these trees, including records that purge is done with.
     pub(super) fn has_any_of(&self, trees: &[PageNo], waiter: &Waiter) -> Result<bool> {
         let mut any = false;
         scan(&self.tree, waiter, 0..u64::MAX, |_, record| {
@@ -316,8 +317,8 @@ impl Segment {
         Ok(any)
     }
 
-    /// Gives to `each` what the records begin with that purge is not done with, in their order, until it breaks. A record
-    /// that is being written may come to lie before others that are there: these others are left out.
+    /// Passes the heads of the records that purge is not done with to `each`, in their order, until it breaks. A record
+    /// that is being written may precede existing ones; these are left out.
     pub(super) fn read(
         &self,
         waiter: &Waiter,
@@ -335,24 +336,25 @@ impl Segment {
         self.numbers().purged
     }
 
-    /// Purge is done with all records before `end`. Removes those whose page holds no other, and tells `removed` how many.
+    /// Marks all records before `end` as purged. Removes those whose page holds no other, and reports their number to
+    /// `removed`.
     pub(super) fn purge_to(&self, end: u64, waiter: &Waiter, mut removed: impl FnMut(u64)) -> Result<()> {
-        self.tree.drop_front(waiter, &end.to_be_bytes(), |records| {
+        self.tree.truncate_before(waiter, &end.to_be_bytes(), |records| {
             self.records.fetch_sub(records, Ordering::Relaxed);
             removed(records);
         })?;
-        // Not before: what an error left there is looked at again.
+        // Not earlier: records left by an error are read again.
         self.numbers().purged = end;
         Ok(())
     }
 
-    /// The right to purge it; `None` if somebody does.
+    /// The right to purge the segment; `None` if another thread has it.
     pub(super) fn try_purge(&self) -> Option<Purging<'_>> {
         let alone = try_lock(&self.purging)?;
         Some(Purging { segment: self, more: false, _alone: alone })
     }
 
-    /// Whether purge does not keep up with those who write.
+    /// Whether purge lags behind the writers.
     pub(super) fn lags(&self) -> bool {
         self.lags.load(Ordering::Relaxed)
     }
@@ -368,8 +370,8 @@ impl Segment {
         };
     }
 
-    /// A batch of it was purged; whether there may be more. What has to stay, for somebody's sake or since it cannot be read, is
-    /// no lag: that begins with as many again.
+    /// Records that a batch was purged, and whether there may be more. Records that must stay, because a transaction
+    /// needs them or they cannot be read, are no lag; the threshold rises by their number.
     fn note_lag(&self, more: bool) {
         let records = self.records();
         self.lag_from.store(if more { LAG_RECORDS } else { records + LAG_RECORDS }, Ordering::Relaxed);
@@ -395,7 +397,7 @@ impl Drop for Purging<'_> {
     }
 }
 
-/// Gives what the records with these numbers begin with to `each`, until it breaks.
+/// Passes the heads of the records with these numbers to `each`, until it breaks.
 fn scan(
     tree: &Tree,
     waiter: &Waiter,
@@ -439,7 +441,7 @@ mod tests {
         fn any_bytes_are_a_record_or_refused(kind in 0_u8..6, rest in proptest::collection::vec(0_u8..30, 0..60)) {
             let bytes = [&[kind][..], &rest].concat();
             if let Ok(record) = Record::decode(&bytes) {
-                // What a record does not have is not kept; what it has comes back.
+                // Fields that a record lacks are not encoded; all others survive.
                 proptest::prop_assert_eq!(Record::decode(&record.encode()).unwrap(), record);
             }
         }

@@ -1,19 +1,18 @@
-//! Unique indexes: what may be there once is there once.
+//! Unique indexes.
 //!
-//! An index is a tree of versioned entries, and the unique part of an entry is its beginning. Whoever is going to add an
-//! entry locks that part first, exclusively and to the end of its transaction: so of those who add the same values one
-//! goes first. Then it looks at every entry that begins so, in its newest version, whatever its own snapshot is: a live
-//! one is a duplicate, one of another active transaction is waited for.
+//! An index is a tree of versioned entries, and the unique part of an entry is its prefix. Before a transaction adds an
+//! entry, it locks that part exclusively, until its end, so concurrent inserts of the same values are serialized. Then
+//! it reads every entry with that prefix, in its newest version regardless of its own snapshot. A live entry is a
+//! duplicate; for an entry of another active transaction it waits.
 //!
 //! # Invariants
-//! - Parts are locked in a name space of their own (`UNIQUE`), apart from the entries: an entry that is all unique part
-//!   has two locks, so that its writer, whose id in the entry is a lock, and the one who has the part never hold the same.
-//! - An entry is added only by the one who has its part. So of others' active entries there are those that are being
-//!   deleted, whose deletion may be taken back, and those that a crash cut off; nothing is added between the look and the
-//!   insert.
-//! - The part is let go of before such a writer is waited for: it may want to add the same values again. And it is not asked
-//!   for again before the entry has been seen to have no such writer: one may have passed who waited (`lock::object`), and
-//!   then those behind in the entry's queue wait for that one, which only a look at the entry tells.
+//! - Unique parts are locked in a separate name space (`UNIQUE`). An entry that consists of its unique part has two
+//!   locks, so that its writer, whose id in the entry is a lock, and the owner of the part never hold the same one.
+//! - Only the owner of the part adds an entry. So active entries of other transactions are either being deleted, where
+//!   the deletion may be rolled back, or were interrupted by a crash. None is added between the read and the insert.
+//! - The part is released before a wait for such a writer, which may add the same values again. It is requested again
+//!   only after the entry was seen without such a writer. A writer may have passed the waiter (`lock::object`), and
+//!   then the next in the entry's queue wait for that writer; only a read of the entry shows it.
 
 use std::ops::{Bound, ControlFlow};
 
@@ -26,22 +25,22 @@ use crate::lock::{LockKey, LockMode};
 use crate::tree::Tree;
 use crate::wait::Waiter;
 
-/// No page has such a number.
+/// No page has this number.
 const UNIQUE: u64 = 1 << 63;
 
-/// What a look at the entries has found.
+/// The result of reading the entries.
 enum Found {
     Nothing,
-    /// An entry that is there, if it was not rolled back meanwhile.
+    /// A live entry, unless it was rolled back since.
     Live(Header, Vec<u8>),
     /// An entry, and the active transaction that has written it.
     Of(TxnId, Vec<u8>),
-    /// An entry whose deletion was rolled back meanwhile.
+    /// An entry whose deletion was rolled back.
     Changed,
 }
 
 impl Txn<'_> {
-    /// Makes sure that this transaction may add an entry that begins with `part`; false if there is one already. `part`
+    /// Checks that this transaction may add an entry that begins with `part`; false if such an entry exists. `part`
     /// ends with a column, so that no entry begins with it by chance.
     pub(crate) fn claim_unique(&mut self, tree: &Tree, part: &[u8], waiter: &Waiter) -> Result<bool> {
         self.check_active()?;
@@ -82,7 +81,7 @@ impl Txn<'_> {
         let (mut request, mut of) = (self.request(id, tree, entry, LockMode::Exclusive), Some(writer));
         while let Some(writer) = of {
             self.wait_for(writer, tree, &mut request, waiter)?;
-            of = tree.look(waiter, entry, |now| self.active_writer(id, &header_of(now)?))?;
+            of = tree.read_latched(waiter, entry, |now| self.active_writer(id, &header_of(now)?))?;
         }
         Ok(())
     }

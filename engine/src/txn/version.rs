@@ -1,4 +1,4 @@
-//! A version of a row, as it lies in its tree.
+//! A version of a row in its tree.
 //!
 //! ```text
 //! offset size
@@ -7,8 +7,8 @@
 //!     16    1  flags: bit 0 the row is deleted
 //!     17       the value; empty if it is deleted
 //! ```
-//! The newest version lies in the tree, the one before in the undo record, and so on. While the transaction that wrote
-//! it is active, its id in the row is its lock.
+//! The newest version is in the tree, the previous one in the undo record, and so on. While the transaction that wrote
+//! the newest version is active, its id in the row is its lock.
 
 use super::TxnId;
 use crate::error::{Error, Result};
@@ -36,8 +36,8 @@ impl UndoPtr {
     }
 }
 
-/// Notices a chain of versions that comes back to where it was: then it is corrupt, and who follows it would never end.
-/// No chain has a record twice (Brent's algorithm: the place that is compared moves on at each power of two).
+/// Detects a cycle in a chain of versions, which is corrupt and would never end. No valid chain has a record twice
+/// (Brent's algorithm: the compared record advances at each power of two).
 #[derive(Default)]
 pub(super) struct Chain {
     seen: Option<UndoPtr>,
@@ -45,7 +45,7 @@ pub(super) struct Chain {
 }
 
 impl Chain {
-    /// The next record on the way back; an error if it was passed before, or will be for ever.
+    /// Follows the chain to the next older record; an error if the chain has a cycle.
     pub(super) fn step(&mut self, to: UndoPtr) -> Result<()> {
         if self.seen == Some(to) {
             let what = format!(
@@ -63,7 +63,7 @@ impl Chain {
     }
 }
 
-/// Who wrote a version, and what it is.
+/// The header of a version: its writer and flags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) txn: TxnId,
@@ -88,7 +88,7 @@ impl Header {
         out.push(if self.deleted { DELETED } else { 0 });
     }
 
-    /// The header of the version that is there now, if there is one.
+    /// The header of the present version, if there is one.
     pub(super) fn of(now: Option<&[u8]>) -> Option<Header> {
         Header::decode(now?).ok().map(|(header, _)| header)
     }

@@ -1,4 +1,4 @@
-//! Writing: locks, the undo record, the new version.
+//! Writes: locks, the undo record, the new version.
 
 use super::locking::{Put, header_of};
 use super::read::bad_version;
@@ -27,7 +27,7 @@ pub(crate) enum Change<'v> {
     Delete,
 }
 
-/// The newest version of a row, which this transaction may write: nobody else does.
+/// The newest version of a row, which only this transaction may write.
 pub(super) struct Newest {
     bytes: Option<Vec<u8>>,
     pub(super) header: Option<Header>,
@@ -100,8 +100,7 @@ impl<'s> Txn<'s> {
         }
     }
 
-    /// Writes a new version in the place of the newest one, if that still is the newest; gives back the one before, or
-    /// `None` if it is not.
+    /// Replaces the newest version by a new one, if it is still the newest; returns the replaced version, or `None`.
     pub(super) fn replace(
         &mut self,
         tree: &Tree,
@@ -129,7 +128,7 @@ impl<'s> Txn<'s> {
             false => {
                 let request = self.request(id, tree, key, LockMode::Exclusive);
                 let is_own = before.is_some_and(|before| before.txn == id);
-                let put = tree.put_there(waiter, (key, version), Some(newest.place), |now| {
+                let put = tree.put_at(waiter, (key, version), Some(newest.place), |now| {
                     Header::of(now) == before
                         && !(adds && self.system.gaps.any())
                         && (is_own || self.system.locks.claim(&request))
@@ -152,8 +151,8 @@ impl<'s> Txn<'s> {
         Ok(Some(Before(newest.bytes.filter(|_| live))))
     }
 
-    /// Waits until the row's newest version is this transaction's own or one whose transaction has ended, and nobody else has
-    /// the row locked so that this one could not lock it. Who does not go on to [`Txn::replace`] it has to
+    /// Waits until the row's newest version is this transaction's own or of an ended transaction, and until no other
+    /// transaction has an incompatible lock of the row. A caller that does not [`replace`](Txn::replace) it must
     /// [`confirm`](Txn::confirm) it.
     pub(super) fn newest(&mut self, tree: &Tree, key: &[u8], waiter: &Waiter) -> Result<Newest> {
         let mut bytes = Vec::new();
@@ -180,7 +179,7 @@ impl<'s> Txn<'s> {
                     }
                 }
             }
-            // Its id in the row is its lock, whoever else waits for the row, or was passed.
+            // Its id in the row is its lock, even if others wait for the row or were passed.
             let is_own = header.is_some_and(|header| header.txn == id);
             if !is_own && !self.system.locks.would_grant(&request) {
                 self.queue(&mut request, waiter)?;
@@ -190,7 +189,7 @@ impl<'s> Txn<'s> {
         }
     }
 
-    /// Under repeatable read, what was changed since is not written over.
+    /// Under repeatable read, a change since the snapshot is not overwritten.
     pub(super) fn write_snapshot(&mut self) -> Option<CommitNo> {
         (self.isolation == Isolation::RepeatableRead).then(|| self.view().commit)
     }
@@ -205,11 +204,12 @@ impl<'s> Txn<'s> {
             .is_some_and(|snapshot| header.txn != id && !self.system.table.is_visible(header.txn, snapshot))
     }
 
-    /// Waits for the writer whose id was seen in the row, if it still is there, and active. The caller looks at the row again.
+    /// Waits for the writer whose id was seen in the row, if it is still there and active. The caller reads the row
+    /// again.
     ///
-    /// An id that is not there any more is no lock: a transaction goes on after it has undone its version, and by now another
-    /// may have locked the row. So what is not written down yet is looked at once more, and written down under the latch,
-    /// which who undoes has alone.
+    /// An id that has left the row is no lock: a transaction continues after it has undone its version, and another may
+    /// have locked the row since. So an implicit lock is checked once more, and converted to a lock object under the
+    /// latch, which an undo holds exclusively.
     pub(super) fn wait_for(
         &self,
         writer: TxnId,
@@ -220,28 +220,28 @@ impl<'s> Txn<'s> {
         #[cfg(test)]
         tests::seen();
         let (locks, table) = (&self.system.locks, &self.system.table);
-        // Nobody writes the end of a tree.
+        // The end of a tree has no writer.
         let Some(key) = request.key.key else { return Ok(()) };
-        if table.ends_soon(writer) {
+        if table.poll_end(writer) {
             return Ok(());
         }
         let has_it = locks.holds(writer, request.key, LockMode::Exclusive)
-            || tree.look(waiter, key, |now| {
+            || tree.read_latched(waiter, key, |now| {
                 header_of(now).is_some_and(|now| now.txn == writer)
                     && locks.make_explicit(writer, request.key, || table.is_active(writer))
             })?;
         if has_it { self.queue(request, waiter) } else { Ok(()) }
     }
 
-    /// Waits for those who are in the way, if there are any. The caller looks at the row again; if it has to ask once more
-    /// after a wait, then with more right.
+    /// Waits for conflicting transactions, if there are any. The caller reads the row again. If it has to request the
+    /// lock again after a wait, the request has priority.
     pub(super) fn queue(&self, request: &mut Request<'_>, waiter: &Waiter) -> Result<()> {
         let granted = self.system.locks.queue(*request, waiter).map_err(|error| self.lock_error(error))?;
         request.insists |= granted == Granted::AfterWait;
         Ok(())
     }
 
-    /// Takes a lock that nobody can have but as a lock object.
+    /// Takes a lock that exists only as a lock object.
     pub(super) fn lock(&self, request: Request<'_>, waiter: &Waiter) -> Result<()> {
         self.system.locks.lock(request, waiter).map(drop).map_err(|error| self.lock_error(error))
     }
@@ -249,7 +249,7 @@ impl<'s> Txn<'s> {
     fn lock_error(&self, error: LockError) -> Error {
         match error {
             LockError::Deadlock => Error::Deadlock,
-            // Of a database that has stopped nobody lets go of rows any more: who was told to try again would do so for ever.
+            // In a stopped database no lock is released any more, so a retry after the timeout would repeat forever.
             LockError::Timeout => self.system.check_open().err().unwrap_or(Error::LockWaitTimeout),
             LockError::Cancelled => Error::LockWaitCancelled,
         }
@@ -284,7 +284,7 @@ impl<'s> Txn<'s> {
     }
 }
 
-/// Whether a row of such a size can be: its version must fit the tree, and an undo record.
+/// Checks that a row of this size fits: its version must fit the tree, and an undo record.
 pub(super) fn check_size(tree: &Tree, key: &[u8], value: &[u8]) -> Result<()> {
     let max = VALUE_BYTES_MAX - HEADER_BYTES - OVERHEAD_BYTES - key.len().min(VALUE_BYTES_MAX / 2);
     if value.len() > max {
@@ -407,7 +407,7 @@ mod tests {
         }
     }
 
-    /// While `stops` has seen that a row is `writes`'s and is about to wait, that one goes back to `before` and goes on, and
+    /// While `stops` has seen that a row is `writes`'s and is about to wait, `writes` rolls back to `before` and continues, and
     /// `locks` locks the row. The lock is its own then, also when `writes` has ended: `stops` waits for that.
     fn locked_after_an_undo<T: Send>(
         db: &Database,
@@ -500,8 +500,8 @@ mod tests {
         assert!(matches!(inserted, Err(Error::DuplicateKey { .. })), "{inserted:?}");
     }
 
-    /// Who waits for an entry looks at it before it asks for its part: others in the entry's queue may wait for a writer that
-    /// came meanwhile, and only a look tells whom.
+    /// A transaction that waits for an entry reads it before it requests the part: others in the entry's queue may wait
+    /// for a later writer, which only the entry shows.
     #[test]
     fn who_wants_a_unique_part_looks_at_the_entry_first() {
         let config = EngineConfig { lock_wait_timeout: Duration::from_secs(20), ..EngineConfig::default() };
@@ -538,7 +538,7 @@ mod tests {
             while counted().waiting == 0 {
                 std::thread::yield_now();
             }
-            assert_eq!(counted().made_explicit, before + 1, "it waits for the one that has the entry now");
+            assert_eq!(counted().made_explicit, before + 1, "it waits for the entry's present owner");
             writer.commit().unwrap();
             has_part.rollback().unwrap();
             let inserted = thread.join().unwrap();

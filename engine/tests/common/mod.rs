@@ -1,4 +1,4 @@
-//! What the tests share: small databases, and rows whose values can be told from their keys.
+//! Shared by the tests: small databases, and rows whose values follow from their keys.
 #![allow(dead_code, reason = "each test uses its part")]
 
 pub(crate) mod history;

@@ -62,13 +62,13 @@ type Writer = Option<usize>;
 
 struct Checker<'h> {
     history: &'h History,
-    /// Who wrote an element, and the list with it at the end.
+    /// The transaction that wrote an element, and the list that ends with it.
     elements: HashMap<(Key, Element), (usize, List)>,
     /// Elements that must not be seen.
     discarded: HashSet<(Key, Element)>,
     /// Lists that a committed transaction left, and who.
     installed: HashMap<(Key, List), Writer>,
-    /// Who replaced a list.
+    /// The transactions that replaced a list.
     replaced_by: HashMap<(Key, List), Vec<usize>>,
     found: Found,
 }
@@ -193,7 +193,7 @@ impl<'h> Checker<'h> {
             let mut version = list.clone();
             // Where versions are not what their writers saw, they may go round in a circle.
             for _ in 0..self.history.txns.len() {
-                // Once an update is lost, nobody can tell which of the two came last.
+                // Once an update is lost, the order of the two is unknown.
                 let by = self.replaced_by.get(&(key, version.clone())).map(Vec::as_slice);
                 let Some(&[by]) = by else { break };
                 let writer = &self.history.txns[by];

@@ -15,9 +15,9 @@ use super::{LEVELS, seeds};
 
 /// What is known of the moment of the cut.
 struct Cut {
-    /// Who has ended by then was acknowledged before.
+    /// A transaction that had ended by then was acknowledged before the crash.
     acknowledged: u64,
-    /// Who has begun later came after.
+    /// A transaction that began later came after the crash.
     over: u64,
 }
 

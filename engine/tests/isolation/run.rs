@@ -16,7 +16,7 @@ const THREADS: u64 = 6;
 const TXNS_EACH: u64 = 60;
 /// Lists that are in use at the same time.
 const KEYS: u64 = 4;
-/// After so many transactions a list is left, and a new one begun, so that none outgrows its page.
+/// Transactions per list, after which a new one begins, so that none outgrows its page.
 const TXNS_PER_KEY: u64 = 30;
 
 /// How a list is appended to.

@@ -53,7 +53,7 @@ fn with_older_data_files(copy_is_closed: bool, change: impl Fn(&Database)) -> (M
     (mixed, worker)
 }
 
-/// What the log has is rolled forward, and what comes then counts, though the data files know nothing of the openings since.
+/// The log is rolled forward, and later changes count, although the data files do not know the openings since.
 #[test]
 fn older_data_files_are_rolled_forward_and_what_follows_is_recovered() {
     for copy_is_closed in [true, false] {
@@ -149,8 +149,9 @@ fn copies_of_another_time_are_never_taken_for_pages() {
     check(&db, &db.tree("t").unwrap(), SEED, &[first.done, second.done], 0);
 }
 
-/// The data files of a closed database were put back, and the log has gone on since in one opening, so far that nothing of what
-/// came right after is left of it. It is as it was; and what it does now counts, though the log had frames of the same epoch all over.
+/// The data files of a closed database were restored, and the log has continued since in one opening, so far that none
+/// of the frames right after the close are left. The database is as it was; and new changes count, although the log had
+/// frames of the same epoch everywhere.
 #[test]
 fn a_closed_copy_beside_a_log_that_has_gone_round_is_as_it_was_and_what_follows_is_recovered() {
     const CAPACITY: u64 = 4 << 20;
@@ -174,8 +175,8 @@ fn a_closed_copy_beside_a_log_that_has_gone_round_is_as_it_was_and_what_follows_
     }
 }
 
-/// The same of one that was not closed, and had nothing behind its checkpoint: refused, whatever its pages are. And it opens once the
-/// areas are put back, too.
+/// The same for a database that was not closed, and had nothing behind its checkpoint: refused, whatever its pages are.
+/// It opens once the areas are restored, too.
 #[test]
 fn copies_of_another_time_are_refused_though_there_is_nothing_to_recover() {
     let (disk, mut worker) = closed();

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use clap::{Args, Subcommand};
 use flifo_admission::Config;
 
-use super::limiter::{Contender, Peer};
+use super::limiter::{Peer, Variant};
 use super::load::Load;
 use crate::cli::{EXIT_CODES, exit_codes, rounds, seconds};
 
@@ -16,30 +16,30 @@ const EXAMPLES: &str = concat!(
   flifo bench admission
       Six loads, 16 to 4096 threads, policies and peers interleaved: under 10 minutes
   flifo bench admission --quick --html bench.html
-      Under a minute, with a page to look at
+      Under a minute, with a page
   flifo bench admission --load work-20 --concurrency cores,8 --threads 1024 --policy fifo,quantum
-      How much the limit matters
+      The effect of the limit
 
 ",
     exit_codes!()
 );
 
-/// What can be measured by itself.
+/// The benches.
 #[derive(Debug, Subcommand)]
 pub enum BenchCommand {
-    /// Measure the scheduler's policies beside what a user would pick instead, without the engine
+    /// Compare the scheduler's policies with common alternatives, without the engine
     ///
     /// Threads in a closed loop enter, do a small piece of work, and exit. Each round is one pass over all loads and
-    /// numbers of threads, with the policies and peers interleaved (A B C, then C B A), so that what slows the machine
-    /// for a while slows neighbours alike.
+    /// numbers of threads, with policies and peers interleaved (A B C, then C B A), so that a temporary slowdown of the
+    /// machine affects neighbours alike.
     ///
-    /// The first Ctrl-C ends the running cell, prints and saves what was measured; the second ends at once.
+    /// The first Ctrl-C ends the running cell, then prints and saves the measurements so far; the second ends at once.
     #[command(after_help = EXIT_CODES, after_long_help = EXAMPLES)]
     Admission(Box<AdmissionArgs>),
-    /// Measure the engine beside other embedded stores (redb, LMDB, fjall, RocksDB, SQLite, sled)
+    /// Compare the engine with other embedded stores (redb, LMDB, fjall, RocksDB, SQLite, sled)
     ///
-    /// Runs the program flifo-peers, which `make peers` builds: beside this one, or in PATH. Options go to it as they are;
-    /// `flifo bench peers --help` is its help.
+    /// Runs the program flifo-peers, which `make peers` builds, from this program's directory or PATH. All options are
+    /// passed to it; see `flifo bench peers --help`.
     #[command(disable_help_flag = true)]
     Peers {
         /// Options of flifo-peers
@@ -51,9 +51,9 @@ pub enum BenchCommand {
 /// Options of `flifo bench admission`.
 #[derive(Debug, Args)]
 pub struct AdmissionArgs {
-    /// What threads do with a slot, a list of empty, work-2, work-20, work-200, work-1000, contended-mutex,
-    /// socket, hot-row, disk, or all
-    /// [default: work-2,work-20,contended-mutex,socket,hot-row,disk; with --quick work-20,contended-mutex,hot-row]
+    /// Work of a thread while it holds a slot, a list of empty, work-2, work-20, work-200, work-1000, contended-mutex,
+    /// socket, hot-row, disk, or all [default: work-2,work-20,contended-mutex,socket,hot-row,disk; with --quick
+    /// work-20,contended-mutex,hot-row]
     #[arg(help_heading = "What is measured", long, value_name = "L,..", value_delimiter = ',', value_parser = Listed::<Load>::from_str)]
     pub load: Vec<Listed<Load>>,
 
@@ -67,16 +67,15 @@ pub struct AdmissionArgs {
     /// lifo: an exit serves the youngest waiter. broadcast: an exit wakes every waiter. sleep: waiters poll with an
     /// adaptive delay, as InnoDB does. lease: the set of running threads changes every 0.5 ms. summon: a woken thread
     /// competes for its slot.
-    #[arg(help_heading = "What is measured", long, value_name = "P,..", value_delimiter = ',', value_parser = Listed::<Contender>::from_str)]
-    pub policy: Vec<Listed<Contender>>,
+    #[arg(help_heading = "What is measured", long, value_name = "P,..", value_delimiter = ',', value_parser = Listed::<Variant>::from_str)]
+    pub policy: Vec<Listed<Variant>>,
 
-    /// What a user would pick instead, a list of tokio, async-lock, mutex-condvar, futex, none (no limit),
-    /// or all [default: all]
+    /// Common alternatives, a list of tokio, async-lock, mutex-condvar, futex, none (no limit), or all [default: all]
     #[arg(help_heading = "What is measured", long, value_name = "P,..", value_delimiter = ',', value_parser = Listed::<Peer>::from_str)]
     pub peer: Vec<Listed<Peer>>,
 
-    /// Maximum number of threads running at once, a list of numbers, cores, 2xcores, auto. The adaptive limit
-    /// (auto) is measured under quantum only, and searches for eight seconds before each of its cells
+    /// Maximum number of threads running at once, a list of numbers, cores, 2xcores, auto. The adaptive limit (auto) is
+    /// measured under quantum only, after a search of eight seconds before each of its cells
     #[arg(help_heading = "What is measured", long, value_name = "N,..", value_delimiter = ',', default_value = "2xcores", value_parser = Limit::from_str)]
     pub concurrency: Vec<Limit>,
 
@@ -88,11 +87,11 @@ pub struct AdmissionArgs {
     #[arg(help_heading = "What is measured", long, value_name = "N", value_parser = rounds)]
     pub rounds: Option<u32>,
 
-    /// What makes the threads' random choices; the same seed gives the same ones to every contender
+    /// Seed of the threads' random choices; the same for every variant
     #[arg(help_heading = "What is measured", long, value_name = "N", default_value = "1")]
     pub seed: u64,
 
-    /// Waiters for row locks above which our policies admit fewer; 0: unlimited [default: half the CPUs]
+    /// Waiters for row locks above which the scheduler admits fewer; 0: unlimited [default: half the CPUs]
     #[arg(help_heading = "What is measured", long, value_name = "N")]
     pub lock_waiters: Option<u32>,
 
@@ -100,8 +99,8 @@ pub struct AdmissionArgs {
     #[arg(help_heading = "What is measured", long, value_name = "US", default_value = "50", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub quantum: u64,
 
-    /// Count running threads (running_max), at the cost of two changes of shared memory per statement; the stall
-    /// limit, which admits more on purpose, is off
+    /// Count running threads (running_max), at the cost of two changes of shared memory per statement; turns the stall
+    /// limit off, which admits more on purpose
     #[arg(help_heading = "What is measured", long)]
     pub verify: bool,
 
@@ -122,7 +121,7 @@ pub struct AdmissionArgs {
     pub svg: Option<PathBuf>,
 }
 
-/// One of a list, or all there are.
+/// One item of a list, or all items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Listed<T> {
     /// This one.
@@ -131,11 +130,11 @@ pub enum Listed<T> {
     All,
 }
 
-/// What can be listed by name.
+/// An item with a name for lists.
 pub trait Named: Copy + 'static {
     /// All there are.
     fn all() -> Vec<Self>;
-    /// The one of that name, or what is wrong with it.
+    /// The item with that name; the error describes the problem.
     fn named(name: &str) -> Result<Self, String>;
 }
 
@@ -160,13 +159,13 @@ impl Named for Peer {
 }
 
 /// The policies and specimens that `--policy` names.
-impl Named for Contender {
+impl Named for Variant {
     fn all() -> Vec<Self> {
-        Contender::POLICIES.to_vec()
+        Variant::POLICIES.to_vec()
     }
 
     fn named(name: &str) -> Result<Self, String> {
-        by_name(name, "policy", Contender::POLICIES, Contender::name)
+        by_name(name, "policy", Variant::POLICIES, Variant::name)
     }
 }
 
@@ -279,7 +278,7 @@ mod tests {
         assert_eq!(expand(&listed)[..2], [Peer::Futex, Peer::Tokio]);
         assert!(one("rayon").unwrap_err().contains("mutex-condvar"));
         assert!("sleepy".parse::<Listed<Load>>().unwrap_err().contains("hot-row"));
-        let error = "fast".parse::<Listed<Contender>>().unwrap_err();
+        let error = "fast".parse::<Listed<Variant>>().unwrap_err();
         assert!(error.contains("flifo") && error.contains("summon"), "{error}");
         assert!(Load::ALL.iter().all(|load| load.name().parse() == Ok(Listed::One(*load))));
     }

@@ -8,11 +8,11 @@ use super::limiter::{Gate, Tuning};
 use super::load::{Load, Scene};
 use super::plan::{Plan, Step};
 use super::worker::{Client, Job, Worker};
-use crate::crew::Crew;
 use crate::error::Error;
 use crate::figures::{self, quantile_us};
 use crate::results::{CellKey, EntryFigures, Fairness, Round};
 use crate::sampler::{Sampler, Server};
+use crate::thread_group::ThreadGroup;
 use crate::{clock, interrupt};
 
 /// Stack of a thread: nothing here calls deep; only touched pages cost memory.
@@ -20,24 +20,24 @@ pub(super) const STACK_BYTES: usize = 128 << 10;
 /// For all threads to come to the start.
 const ARRIVE: Duration = Duration::from_secs(60);
 
-/// Threads and a scene, kept from contender to contender.
+/// Threads and a scene, kept from variant to variant.
 pub(super) struct Rig {
     threads: u32,
-    workers: Crew<Job, ()>,
-    clients: Crew<Job, ()>,
+    workers: ThreadGroup<Job, ()>,
+    clients: ThreadGroup<Job, ()>,
     load: Load,
     scene: Arc<Scene>,
     is_broken: bool,
 }
 
 impl Rig {
-    /// So many threads and what they need for a load.
+    /// That many threads with their resources for a load.
     pub(super) fn new(threads: u32, load: Load) -> Result<Self, Error> {
         let scene = Scene::new(load, threads)?;
         let workers = (0..threads as usize).map(|thread| Worker { thread });
         Ok(Rig {
             threads,
-            workers: Crew::start_threads("bench", STACK_BYTES, workers)?,
+            workers: ThreadGroup::start_threads("bench", STACK_BYTES, workers)?,
             clients: clients(&scene)?,
             load,
             scene: Arc::new(scene),
@@ -66,12 +66,12 @@ impl Rig {
     }
 }
 
-fn clients(scene: &Scene) -> Result<Crew<Job, ()>, Error> {
+fn clients(scene: &Scene) -> Result<ThreadGroup<Job, ()>, Error> {
     let loops = match scene {
         Scene::Socket(sockets) => sockets.loops(),
         _ => 0,
     };
-    Crew::start_threads("client", STACK_BYTES, (0..loops).map(|index| Client { index }))
+    ThreadGroup::start_threads("client", STACK_BYTES, (0..loops).map(|index| Client { index }))
 }
 
 impl Drop for Rig {
@@ -89,10 +89,10 @@ impl Drop for Rig {
 /// What names the step's cell in the results.
 pub(super) fn key(step: &Step) -> CellKey {
     CellKey {
-        target: step.setting.contender.target().into(),
+        target: step.setting.variant.target().into(),
         load: step.load.name().into(),
         front: step.load.front().into(),
-        policy: step.setting.contender.name().into(),
+        policy: step.setting.variant.name().into(),
         concurrency: step.setting.concurrency,
         // A statement is one entry, whatever the tickets.
         tickets: 1,
@@ -106,7 +106,7 @@ pub(super) fn key(step: &Step) -> CellKey {
 pub(super) fn run(plan: &Plan, step: &Step, rig: &mut Rig) -> Result<Option<Round>, Error> {
     let tuning =
         Tuning { lock_waiters_max: plan.lock_waiters_max, quantum: plan.quantum, is_strict: plan.verify };
-    let gate = Gate::new(step.setting.contender, step.setting.concurrency, tuning)
+    let gate = Gate::new(step.setting.variant, step.setting.concurrency, tuning)
         .map_err(|error| Error::Usage(error.to_string()))?;
     let control = Arc::new(Control::new(rig.threads, plan.verify));
     let job = Job {
@@ -116,8 +116,8 @@ pub(super) fn run(plan: &Plan, step: &Step, rig: &mut Rig) -> Result<Option<Roun
         seed: plan.seed,
         round: step.round,
     };
-    rig.workers.tell(&job);
-    rig.clients.tell(&job);
+    rig.workers.send(&job);
+    rig.clients.send(&job);
     drop(job);
     let all_there = wait_for_all(&control, rig.participants(), ARRIVE);
     if !all_there {
@@ -168,7 +168,7 @@ pub(super) fn run(plan: &Plan, step: &Step, rig: &mut Rig) -> Result<Option<Roun
     }))
 }
 
-/// Until every thread stands at the start, or one has failed; false if they do not come.
+/// Waits until every thread is ready, or one has failed; false if they do not get ready in time.
 fn wait_for_all(control: &Control, participants: u32, patience: Duration) -> bool {
     let until_ns = clock::now_ns() + clock::ns(patience);
     while control.arrived() < participants && control.phase() != Phase::Over {
@@ -220,7 +220,7 @@ mod tests {
         let second = Duration::from_secs(1);
         assert_eq!(rotations(second / 4, second, Some(4_000), 1_000), Some(1.0));
         assert_eq!(rotations(second, second, Some(4_000), 1_000), Some(4.0));
-        // Nobody queued, or nobody counted.
+        // No thread queued, or the count is unknown.
         assert_eq!((rotations(second, second, Some(0), 8), rotations(second, second, None, 8)), (None, None));
     }
 

@@ -1,4 +1,4 @@
-//! What a cell's threads share with the measuring thread: the start, the phase, the counters.
+//! The state that a cell's threads share with the measuring thread: the start, the phase, the counters.
 //!
 //! ```text
 //! all arrive -> open() -> SETTLE -- settle time --> MEASURE -- window --> OVER -> all report
@@ -7,7 +7,7 @@
 //! Throughput is the difference of two readings of all counters, divided by the time between them: exact, however late the
 //! measuring thread gets a CPU.
 //!
-//! | word | who writes | order |
+//! | word | written by | order |
 //! |---|---|---|
 //! | `phase` | the measuring thread; a thread that fails | relaxed: nothing is published by it, and a statement's delay in seeing it costs nothing; it changes a few times a cell, so that reading it is a hit in every cache |
 //! | `arrived` | each thread once | release, read with acquire: what it set up is seen |
@@ -45,7 +45,7 @@ pub struct Control {
     arrived: CacheAligned<AtomicU32>,
     gun: AtomicU32,
     counters: Vec<CacheAligned<Counters>>,
-    /// Times from asking for a slot to running, a histogram per CPU: all CPUs would write one bucket of a shared one, and a
+    /// Times from requesting a slot to running, a histogram per CPU: all CPUs would write one bucket of a shared one, and a
     /// histogram per thread would be 4096 cold ones.
     entered_ns: Vec<AtomicHistogram>,
     /// Counts running threads, if asked to.
@@ -56,23 +56,23 @@ pub struct Control {
 #[derive(Default)]
 pub struct Counters {
     statements: AtomicU64,
-    /// Tries of its statements that failed, and were tried again.
+    /// Failed tries of its statements, which were retried.
     retries: AtomicU64,
-    /// When it asked for the slot it waits for; 0 while it does not wait.
+    /// The time of its slot request; 0 while it does not wait.
     asked_ns: AtomicU64,
     /// The longest wait for a slot that ended within the window.
     longest_ns: AtomicU64,
 }
 
-/// All counters at one moment.
+/// All counters at one point in time.
 pub struct Reading {
-    /// When it was taken.
+    /// The time of the reading.
     pub at_ns: u64,
-    /// Of each thread, done until then.
+    /// Statements of each thread so far.
     pub statements: Vec<u64>,
-    /// Of all threads: tries of those that failed.
+    /// Failed tries, of all threads.
     pub retries: u64,
-    /// Of all threads: the times they recorded.
+    /// Times from requesting a slot to running, of all threads.
     pub entered_ns: Histogram,
 }
 
@@ -101,7 +101,7 @@ impl Control {
         }
     }
 
-    /// Goes on to `phase`. A cell that is over stays over.
+    /// Advances to `phase`. A cell that is over stays over.
     pub fn go_to(&self, phase: Phase) {
         self.phase.fetch_max(phase as u8, Ordering::Relaxed);
     }
@@ -138,7 +138,7 @@ impl Control {
         &self.counters[thread]
     }
 
-    /// Records `entries` entries that took `ns` each from asking for a slot to running.
+    /// Records `entries` entries that took `ns` each from requesting a slot to running.
     #[inline]
     pub fn entered(&self, ns: u64, entries: u64) {
         let cpu = current_cpu() % self.entered_ns.len();
@@ -158,8 +158,8 @@ impl Control {
         Reading { at_ns: clock::now_ns(), statements, retries, entered_ns: sum }
     }
 
-    /// Returns the longest wait for a slot, of waits that ended within the window and of waits that go on at `end_ns`: a
-    /// thread that starves counts.
+    /// Returns the longest wait for a slot, among waits that ended within the window and waits that continue at
+    /// `end_ns`, so that a starving thread counts.
     pub fn longest_ns(&self, end_ns: u64) -> u64 {
         let longest_ns = |CacheAligned(counters): &CacheAligned<Counters>| {
             let asked_ns = counters.asked_ns.load(Ordering::Relaxed);
@@ -177,7 +177,7 @@ impl Counters {
         self.statements.store(self.statements.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// Counts the failed tries of the statement that is counted next.
+    /// Counts the failed tries of the next counted statement.
     #[inline]
     pub fn retried(&self, tries: u64) {
         if tries > 0 {
@@ -185,7 +185,7 @@ impl Counters {
         }
     }
 
-    /// Notes that the thread asks for a slot now.
+    /// Notes that the thread requests a slot now.
     #[inline]
     pub fn begin_wait(&self, now_ns: u64) {
         self.asked_ns.store(now_ns, Ordering::Relaxed);

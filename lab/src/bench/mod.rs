@@ -1,19 +1,19 @@
-//! `flifo bench admission`: the scheduler's policies beside what a user would pick instead.
+//! `flifo bench admission`: compares the scheduler's policies with common alternatives.
 //!
 //! No engine, no data: threads in a closed loop enter, do a small piece of work, and exit. So the bench measures what
-//! admission costs and what it saves, load by load. The contenders are interleaved within a round (A B C, then C B A), so
+//! admission costs and what it saves, load by load. The variants are interleaved within a round (A B C, then C B A), so
 //! that figures of one round can be paired.
 //!
 //! | module | holds |
 //! |---|---|
 //! | `args` | the options |
 //! | `plan` | what is measured, in which order |
-//! | `limiter` | the contenders behind one trait |
+//! | `limiter` | the variants behind one trait |
 //! | `load` | what a thread does with its slot |
 //! | `control` | what the threads of a cell share: start, phase, counters |
 //! | `worker` | a thread's closed loop |
 //! | `cell`, `run` | one round of one cell; the bench from its first line to its last |
-//! | `peers` | `flifo bench peers`: another program, which measures the engine beside other embedded stores |
+//! | `peers` | `flifo bench peers`: another program, which compares the engine with other embedded stores |
 
 pub mod args;
 mod cell;
@@ -25,7 +25,7 @@ pub mod plan;
 mod run;
 mod worker;
 
-pub use limiter::{Contender, Peer, Specimen};
+pub use limiter::{Peer, Specimen, Variant};
 pub use load::Load;
 pub use peers::peers;
 pub use run::admission;

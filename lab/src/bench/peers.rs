@@ -1,5 +1,4 @@
-//! `flifo bench peers`: hands over to `flifo-peers`, which is built by itself (RocksDB takes
-//! long, and needs libclang).
+//! `flifo bench peers`: runs `flifo-peers`, a separate build (RocksDB takes long, and needs libclang).
 
 use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
@@ -11,26 +10,26 @@ use crate::error::Error;
 
 const PROGRAM: &str = "flifo-peers";
 
-/// Becomes `flifo-peers`: its output, its exit code, its Ctrl-C. Returns only if that cannot be.
+/// Executes `flifo-peers` in this process: its output, its exit code, its Ctrl-C. Returns only on failure.
 pub fn peers(options: &[OsString]) -> Result<Infallible, Error> {
-    let beside = std::env::current_exe().ok().and_then(|exe| exe.parent().map(Path::to_owned));
+    let own_dir = std::env::current_exe().ok().and_then(|exe| exe.parent().map(Path::to_owned));
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let Some(program) = find(beside.as_deref(), &path) else {
+    let Some(program) = find(own_dir.as_deref(), &path) else {
         return Err(Error::Usage(format!(
-            "{PROGRAM} is neither beside this program nor in PATH: 'make peers' in the sources builds it"
+            "{PROGRAM} is neither in this program's directory nor in PATH; build it with 'make peers' in the sources"
         )));
     };
     let source = Command::new(&program).args(options).exec();
     Err(Error::System {
         what: format!("cannot run {}", program.display()),
         source,
-        advice: "build it anew with 'make peers'",
+        advice: "build it again with 'make peers'",
     })
 }
 
-/// Beside the running program, or in one of the directories of `path`.
-fn find(beside: Option<&Path>, path: &OsStr) -> Option<PathBuf> {
-    let dirs = beside.map(Path::to_owned).into_iter().chain(std::env::split_paths(path));
+/// Finds the program in this program's directory, or in one of the directories of `path`.
+fn find(own_dir: Option<&Path>, path: &OsStr) -> Option<PathBuf> {
+    let dirs = own_dir.map(Path::to_owned).into_iter().chain(std::env::split_paths(path));
     dirs.map(|dir| dir.join(PROGRAM))
         .find(|program| program.is_file() && rustix::fs::access(program, rustix::fs::Access::EXEC_OK).is_ok())
 }

@@ -1,6 +1,6 @@
 //! What is measured, in which order.
 //!
-//! A round is one pass over everything: numbers of threads, loads, and at each the contenders, interleaved (A B C, then
+//! A round is one pass over everything: numbers of threads, loads, and at each the variants, interleaved (A B C, then
 //! C B A). What slows the machine for a while slows neighbours alike, so figures of one round can be paired.
 
 use std::time::Duration;
@@ -8,28 +8,28 @@ use std::time::Duration;
 use flifo_admission::{Config, Policy};
 
 use super::args::{AdmissionArgs, expand};
-use super::limiter::{Contender, Peer, Specimen};
+use super::limiter::{Peer, Specimen, Variant};
 use super::load::Load;
 use crate::command::{turns, without_repeats};
 use crate::error::Error;
 
-/// One curve: a contender and its limit.
+/// One curve: a variant and its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Setting {
-    /// The contender.
-    pub contender: Contender,
-    /// The limit; 0 for a contender that is given none.
+    /// The variant.
+    pub variant: Variant,
+    /// The limit; 0 for a variant without a limit.
     pub concurrency: u32,
 }
 
 /// One round of one cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
-    /// Threads that compete.
+    /// Competing threads.
     pub threads: u32,
-    /// What they do with their slots.
+    /// Their load.
     pub load: Load,
-    /// The contender and its limit.
+    /// The variant and its limit.
     pub setting: Setting,
     /// Counts from 0.
     pub round: u32,
@@ -42,23 +42,23 @@ pub struct Plan {
     pub threads: Vec<u32>,
     /// Loads.
     pub loads: Vec<Load>,
-    /// Contenders with their limits, in the order of their turns in the first round.
+    /// Variants with their limits, in the order of the first round.
     pub settings: Vec<Setting>,
     /// Rounds.
     pub rounds: u32,
-    /// Measured per step.
+    /// Measured time per step.
     pub time: Duration,
-    /// Run before a step is measured.
+    /// Warm-up time of a step.
     pub settle: Duration,
     /// As `settle`, for an adaptive limit.
     pub search: Duration,
-    /// Makes the threads' random choices.
+    /// Seed of the threads' random choices.
     pub seed: u64,
     /// Waiters for row locks above which our scheduler admits fewer; 0: unlimited.
     pub lock_waiters_max: u32,
     /// A thread's time slice under `quantum`.
     pub quantum: Duration,
-    /// Counts running threads.
+    /// Whether to count running threads.
     pub verify: bool,
 }
 
@@ -67,12 +67,12 @@ const LOADS: [Load; 6] =
 const QUICK_LOADS: [Load; 3] = [Load::Work(20), Load::ContendedMutex, Load::HotRow];
 const THREADS: [u32; 4] = [16, 256, 1024, 4096];
 const QUICK_THREADS: [u32; 2] = [16, 1024];
-/// Measured by default. `none` is a peer already; of the specimens only the one that InnoDB uses.
-const POLICIES: [Contender; 4] = [
-    Contender::Policy(Policy::Fifo),
-    Contender::Policy(Policy::Flifo),
-    Contender::Policy(Policy::Quantum),
-    Contender::Specimen(Specimen::Sleep),
+/// Measured by default. `none` is already a peer; of the specimens only InnoDB's policy.
+const POLICIES: [Variant; 4] = [
+    Variant::Policy(Policy::Fifo),
+    Variant::Policy(Policy::Flifo),
+    Variant::Policy(Policy::Quantum),
+    Variant::Specimen(Specimen::Sleep),
 ];
 
 /// How long a limit searches before it is measured.
@@ -128,12 +128,12 @@ impl Plan {
         steps
     }
 
-    /// How long a step runs before it is measured.
+    /// Warm-up time of a step.
     pub fn settle(&self, step: &Step) -> Duration {
-        if step.setting.contender == Contender::Auto { self.search } else { self.settle }
+        if step.setting.variant == Variant::Auto { self.search } else { self.settle }
     }
 
-    /// How many steps there are in all.
+    /// The number of all steps.
     pub fn steps_total(&self) -> usize {
         self.threads.len() * self.loads.len() * self.settings.len() * self.rounds as usize
     }
@@ -144,35 +144,35 @@ impl Plan {
     }
 }
 
-fn contenders(policies: &[Contender], peers: &[Peer]) -> Vec<Contender> {
-    policies.iter().copied().chain(peers.iter().map(|peer| Contender::Peer(*peer))).collect()
+fn variants(policies: &[Variant], peers: &[Peer]) -> Vec<Variant> {
+    policies.iter().copied().chain(peers.iter().map(|peer| Variant::Peer(*peer))).collect()
 }
 
-/// Refuses a contender that was named but has no limit to be measured with.
-fn check_limits(policies: &[Contender], peers: &[Peer], limits: &[Option<u32>]) -> Result<(), Error> {
-    let is_left_out = |one: &Contender| one.is_limited() && *one != Contender::Policy(Policy::Quantum);
-    match contenders(policies, peers).into_iter().find(is_left_out) {
-        Some(contender) if limits.iter().all(Option::is_none) => Err(Error::Usage(format!(
+/// Refuses a variant that was named but has no limit to be measured with.
+fn check_limits(policies: &[Variant], peers: &[Peer], limits: &[Option<u32>]) -> Result<(), Error> {
+    let is_left_out = |one: &Variant| one.is_limited() && *one != Variant::Policy(Policy::Quantum);
+    match variants(policies, peers).into_iter().find(is_left_out) {
+        Some(variant) if limits.iter().all(Option::is_none) => Err(Error::Usage(format!(
             "--concurrency auto is measured under quantum alone, and {} needs a limit: add one, as in --concurrency auto,2xcores",
-            contender.name()
+            variant.name()
         ))),
         _ => Ok(()),
     }
 }
 
-/// A contender without a limit comes once, at the end.
-fn settings(policies: &[Contender], peers: &[Peer], limits: &[Option<u32>]) -> Vec<Setting> {
-    let contenders = contenders(policies, peers);
+/// A variant without a limit comes once, at the end.
+fn settings(policies: &[Variant], peers: &[Peer], limits: &[Option<u32>]) -> Vec<Setting> {
+    let variants = variants(policies, peers);
     let mut settings = Vec::new();
     for &concurrency in limits.iter().flatten() {
-        let limited = contenders.iter().filter(|contender| contender.is_limited());
-        settings.extend(limited.map(|&contender| Setting { contender, concurrency }));
+        let limited = variants.iter().filter(|variant| variant.is_limited());
+        settings.extend(limited.map(|&variant| Setting { variant, concurrency }));
     }
     if limits.contains(&None) {
-        settings.push(Setting { contender: Contender::Auto, concurrency: 0 });
+        settings.push(Setting { variant: Variant::Auto, concurrency: 0 });
     }
-    let unlimited = contenders.iter().filter(|contender| !contender.is_limited());
-    settings.extend(unlimited.map(|&contender| Setting { contender, concurrency: 0 }));
+    let unlimited = variants.iter().filter(|variant| !variant.is_limited());
+    settings.extend(unlimited.map(|&variant| Setting { variant, concurrency: 0 }));
     without_repeats(&settings)
 }
 
@@ -193,12 +193,12 @@ mod tests {
     }
 
     #[test]
-    fn contenders_take_turns_within_a_round() {
+    fn variants_alternate_within_a_round() {
         let plan = plan("--load empty,disk --threads 1,8 --policy fifo --peer futex,none --rounds 2");
         let order: Vec<(u32, u32, &str, &str)> = plan
             .steps()
             .iter()
-            .map(|s| (s.round, s.threads, s.load.name(), s.setting.contender.name()))
+            .map(|s| (s.round, s.threads, s.load.name(), s.setting.variant.name()))
             .collect();
         let mut expected = Vec::new();
         for (round, turns) in [(0, ["fifo", "futex", "none"]), (1, ["none", "futex", "fifo"])] {
@@ -215,10 +215,10 @@ mod tests {
     #[test]
     fn the_default_ends_within_ten_minutes_and_quick_within_one() {
         let measured = |plan: &Plan| (plan.time + plan.settle) * plan.steps_total() as u32;
-        // Nine contenders; starting and ending threads takes a quarter more.
+        // Nine variants; starting and ending threads takes a quarter more.
         let full = plan("");
-        let per_contender = measured(&full) / full.settings.len() as u32;
-        assert!(per_contender * 9 < Duration::from_secs(420), "{per_contender:?}");
+        let per_variant = measured(&full) / full.settings.len() as u32;
+        assert!(per_variant * 9 < Duration::from_secs(420), "{per_variant:?}");
         let quick = plan("--quick");
         assert!(measured(&quick) / quick.settings.len() as u32 * 9 < Duration::from_secs(35));
         assert_eq!((full.threads_max(), full.rounds, quick.rounds), (4096, 3, 2));
@@ -234,19 +234,19 @@ mod tests {
     }
 
     #[test]
-    fn a_contender_without_a_limit_comes_once() {
+    fn a_variant_without_a_limit_comes_once() {
         let plan = plan("--policy none,fifo --peer none,tokio --concurrency cores,8,2");
-        let of = |contender| plan.settings.iter().filter(|s| s.contender == contender).count();
-        assert_eq!(of(Contender::Policy(Policy::None)), 1);
-        assert_eq!(of(Contender::Peer(Peer::None)), 1);
+        let of = |variant| plan.settings.iter().filter(|s| s.variant == variant).count();
+        assert_eq!(of(Variant::Policy(Policy::None)), 1);
+        assert_eq!(of(Variant::Peer(Peer::None)), 1);
         // cores is 2 here.
-        assert_eq!(of(Contender::Policy(Policy::Fifo)), 2);
-        assert_eq!(of(Contender::Peer(Peer::Tokio)), 2);
+        assert_eq!(of(Variant::Policy(Policy::Fifo)), 2);
+        assert_eq!(of(Variant::Peer(Peer::Tokio)), 2);
     }
 
     #[test]
-    fn the_named_contenders_are_measured() {
-        let names = |line| plan(line).settings.iter().map(|s| s.contender.name()).collect::<Vec<_>>();
+    fn the_named_variants_are_measured() {
+        let names = |line| plan(line).settings.iter().map(|s| s.variant.name()).collect::<Vec<_>>();
         assert_eq!(names("--concurrency auto"), ["auto", "none"]);
         assert_eq!(names("--concurrency auto --policy quantum,none --peer none"), ["auto", "none", "none"]);
         assert_eq!(names("--concurrency auto,2 --policy fifo --peer tokio"), ["fifo", "tokio", "auto"]);

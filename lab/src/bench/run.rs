@@ -48,7 +48,7 @@ pub fn admission(args: &AdmissionArgs) -> Result<Ended, Error> {
     results.elapsed_s = start.elapsed_s();
     results.interrupted = !matches!(outcome, Ok(Ended::Done));
 
-    // What was measured is kept, whatever ended the run; the error is reported as well.
+    // The measurements are kept after any error, which is reported as well.
     let kept = report::keep(&results, args.json.as_deref(), args.html.as_deref(), args.svg.as_deref());
     match and_afterwards(outcome, kept.map_err(Error::Report), &Progress::new())? {
         Ended::Interrupted if results.cells.is_empty() => Err(Error::Interrupted),
@@ -90,7 +90,7 @@ fn describe(step: &Step, plan: &Plan) -> String {
     format!(
         "{} {}{limit}, {} thread{}, round {} of {}",
         step.load.name(),
-        step.setting.contender.name(),
+        step.setting.variant.name(),
         step.threads,
         if step.threads == 1 { "" } else { "s" },
         step.round + 1,

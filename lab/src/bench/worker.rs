@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use super::control::{Control, Counters, Phase};
-use super::limiter::{AsyncLock, Counted, Futex, Gate, Limiter, MutexCondvar, Ours, Tokio, Unlimited};
+use super::limiter::{
+    AsyncLock, Counted, FlifoSession, Futex, Gate, Limiter, MutexCondvar, Tokio, Unlimited,
+};
 use super::load::{Actor, Scene, Sockets};
 use crate::clock;
-use crate::crew::Driver;
 use crate::error::Error;
+use crate::thread_group::Driver;
 
 /// What the threads receive for a cell.
 #[derive(Clone)]
@@ -33,9 +35,9 @@ impl Driver for Worker {
     type Order = Job;
     type Report = ();
 
-    fn obey(&mut self, job: &Job) -> Result<(), Error> {
+    fn execute(&mut self, job: &Job) -> Result<(), Error> {
         match &job.gate {
-            Gate::Ours(admission) => self.go(job, &Ours::new(admission)),
+            Gate::FlifoSession(admission) => self.go(job, &FlifoSession::new(admission)),
             Gate::Tokio(gate) => self.go(job, &Tokio(Arc::clone(gate))),
             Gate::AsyncLock(gate) => self.go(job, &AsyncLock(Arc::clone(gate))),
             Gate::MutexCondvar(gate) => self.go(job, &MutexCondvar(Arc::clone(gate))),
@@ -54,7 +56,7 @@ impl Driver for Client {
     type Order = Job;
     type Report = ();
 
-    fn obey(&mut self, job: &Job) -> Result<(), Error> {
+    fn execute(&mut self, job: &Job) -> Result<(), Error> {
         let Scene::Socket(sockets) = &*job.scene else { return Ok(()) };
         job.control.arrive();
         sockets.play(self.index, || job.control.phase() == Phase::Over)
@@ -87,7 +89,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Statements as they are asked for.
+    /// Runs statements on request.
     fn serve<L: Limiter>(
         &self,
         job: &Job,

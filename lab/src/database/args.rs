@@ -10,9 +10,9 @@ use crate::cli::Bytes;
 pub(crate) const EXIT_CODES: &str = "Exit codes:
   0  sound
   1  damage found; every finding is listed, up to a hundred
-  2  wrong usage, or nothing there that can be looked at (no database, in use, of another version, not permitted;
-     or it needs recovery, and nothing can be written)
-  3  the file system said no meanwhile (disk full while it recovered, or where the output goes)
+  2  wrong usage, or a database that cannot be read (none there, in use, of another version, not permitted;
+     or it needs recovery and cannot be written)
+  3  the file system failed (disk full during recovery, or for the output)
   4  a limit of the system is too low (descriptors)";
 
 /// Options of `flifo check`.
@@ -22,9 +22,9 @@ pub struct CheckArgs {
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
 
-    /// If it is sound, free the pages that belong to nothing: those of a bulk load that a crash cut off
+    /// Free leaked pages if the database is sound: those of a bulk load that a crash interrupted
     ///
-    /// Costs a second read of every page if there are any.
+    /// If there are any, every page is read a second time.
     #[arg(long)]
     pub reclaim: bool,
 
@@ -48,13 +48,13 @@ pub struct StatArgs {
     #[arg(long)]
     pub json: bool,
 
-    /// If the database was not closed, recover it, and close it afterwards; make anew a redo log that cannot be used
+    /// Recover the database if it was not closed, and close it afterwards; create an unusable redo log again
     ///
-    /// Without it nothing is written, and of a database that was not closed no tables are shown.
+    /// Without it nothing is written, and the tables of a database that was not closed are not shown.
     #[arg(long)]
     pub recover: bool,
 
-    /// What the files' headers say, and no tables: these cost a read of every page
+    /// Show the files' headers only; the tables cost a read of every page
     #[arg(long)]
     pub brief: bool,
 

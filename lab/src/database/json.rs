@@ -1,4 +1,4 @@
-//! Both commands' results for scripts; docs/check.md explains every key.
+//! The results of both commands as JSON; docs/check.md explains every key.
 
 use flifo_engine::{AtRest, CheckReport, Finding, NextOpen, TreeReport};
 use serde_json::{Value, json};

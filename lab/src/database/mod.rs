@@ -1,4 +1,4 @@
-//! `flifo check` and `flifo stat`: a database that nobody has open, checked and described.
+//! `flifo check` and `flifo stat`: check and describe a closed database.
 
 pub mod args;
 mod json;
@@ -56,7 +56,7 @@ pub fn stat(args: &StatArgs) -> Result<Ended, Error> {
     let checked = check_for_stat(&at_rest.next_open, args)
         .map(|check| run(&args.dir, args.buffer_pool, check))
         .transpose()?;
-    // Opened, it may be another one: recovered, or with a redo log that was made anew.
+    // The check may have changed it: recovered it, or created its redo log again.
     let at_rest = if checked.is_some() { look(&args.dir)? } else { at_rest };
     let text = match args.json {
         true => json::stat(&at_rest, checked.as_ref()),
@@ -134,7 +134,7 @@ fn cannot_look(error: EngineError) -> Error {
     }
 }
 
-/// A verdict that nobody can read is none: neither of its exit codes may stand for it.
+/// An unwritable result is an error: neither exit code of the verdict may stand for it.
 fn print(text: &str) -> Result<(), Error> {
     output::print(&mut std::io::stdout(), text).map_err(Error::Print)
 }

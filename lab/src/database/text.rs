@@ -1,4 +1,4 @@
-//! Both commands' results for people.
+//! The results of both commands as text.
 
 use std::path::Path;
 

@@ -13,20 +13,20 @@ const EXAMPLES: &str = concat!(
   flifo experiment linux-io-2012 /data --json full.json --html full.html
       The whole matrix, over an hour
   flifo experiment linux-io-2012 /data --device /dev/nvme0n1
-      With reads of the raw device under the file system beside those of the files
+      Also reads the raw device under the file system, for comparison
 
 ",
     crate::cli::exit_codes!()
 );
 
-/// Studies that can be run again.
+/// The available studies.
 #[derive(Debug, Subcommand)]
 pub enum ExperimentCommand {
-    /// The Linux I/O study of 2012: files, modes and processes against each other
+    /// The Linux I/O study of 2012: files, modes and processes compared
     ///
-    /// Random reads, writes and both, 4K and 16K, 1 to 256 processes, over 1, 2, 4 and 8 files, with O_DIRECT and
-    /// with write() and fsync(). Prints each claim of the study beside the same ratio here, and whether it holds.
-    /// Test files are written to DIR/flifo-iobench and removed at the end; no other file is written.
+    /// Random reads, writes and both, 4K and 16K, 1 to 256 processes, over 1, 2, 4 and 8 files, with O_DIRECT and with
+    /// write() and fsync(). Compares each claim of the study with the same ratio on this machine, and says whether it
+    /// holds. Test files are written to DIR/flifo-iobench and removed at the end; no other file is written.
     #[command(name = "linux-io-2012", after_help = crate::cli::EXIT_CODES, after_long_help = EXAMPLES)]
     LinuxIo2012(LinuxIo2012Args),
 }
@@ -38,10 +38,10 @@ pub struct LinuxIo2012Args {
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
 
-    /// Less than all of it, above 0 to 1: each cell takes this share of 5 seconds, but 0.2 at least
+    /// Share of the full run, above 0 to 1: each cell takes this share of 5 seconds, but at least 0.2 s
     ///
-    /// Below 0.5 the processes are 1, 4, 16, 64 and 256 only; below 0.1 they are 4, 16 and 64, and the mixed
-    /// workload is left out.
+    /// Below 0.5 the processes are 1, 4, 16, 64 and 256 only; below 0.1 they are 4, 16 and 64, and the mixed workload
+    /// is left out.
     #[arg(long, value_name = "F", value_parser = scale, default_value = "1")]
     pub scale: f64,
 
@@ -58,7 +58,7 @@ pub struct LinuxIo2012Args {
     #[arg(long, value_name = "N", value_parser = rounds, default_value = "3")]
     pub rounds: u32,
 
-    /// A block device that is read beside the files: the one under them, or one like it
+    /// A block device to read for comparison: the one under the files, or one like it
     #[arg(long, value_name = "DEVICE")]
     pub device: Option<PathBuf>,
 

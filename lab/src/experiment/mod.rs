@@ -1,4 +1,4 @@
-//! `flifo experiment`: a published study run again, its claims beside what is measured here.
+//! `flifo experiment`: repeats a published study and compares its claims with this machine's figures.
 
 pub mod args;
 pub mod linux_io_2012;

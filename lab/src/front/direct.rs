@@ -1,14 +1,14 @@
-//! The direct front: a connection is a thread that calls the engine itself.
+//! The direct front end: a connection is a thread that calls the engine itself.
 
 use std::sync::Arc;
 
 use flifo_admission::Admission;
 
-use super::play::Play;
-use super::{Clients, Job, Player, STACK_BYTES, Tally};
+use super::connection_state::ConnectionState;
+use super::{Clients, Job, Player, STACK_BYTES, WindowCounters};
 use crate::clock;
-use crate::crew::Crew;
 use crate::error::Error;
+use crate::thread_group::ThreadGroup;
 use crate::workload::{Executor, Sbtest};
 use flifo_engine::{Database, Session};
 
@@ -19,7 +19,7 @@ pub(super) fn open(connections: u32, database: &Database, table: &Sbtest) -> Res
         table: table.clone(),
         session: None,
     });
-    Crew::start_threads("client", STACK_BYTES, drivers)
+    ThreadGroup::start_threads("client", STACK_BYTES, drivers)
 }
 
 struct Direct {
@@ -35,15 +35,15 @@ impl Player for Direct {
         Ok(())
     }
 
-    fn run(&mut self, job: &Job) -> Result<Tally, Error> {
-        let session = self.session.as_ref().expect("a crew opens sessions before it starts a job");
+    fn run(&mut self, job: &Job) -> Result<WindowCounters, Error> {
+        let session = self.session.as_ref().expect("a group opens sessions before it starts a job");
         let mut executor = Executor::new(session, &self.table);
-        let mut tally = Tally::new(1);
-        let mut play = Play::begin(&job.load, &job.window, (self.connection, 0), clock::now_ns());
+        let mut counters = WindowCounters::new(1);
+        let mut state = ConnectionState::begin(&job.load, &job.window, (self.connection, 0), clock::now_ns());
         loop {
-            let (outcome, _) = executor.run(play.statement(), play.values())?;
-            if !play.complete(outcome, clock::now_ns(), &mut tally)? {
-                return Ok(tally);
+            let (outcome, _) = executor.run(state.statement(), state.values())?;
+            if !state.complete(outcome, clock::now_ns(), &mut counters)? {
+                return Ok(counters);
             }
         }
     }

@@ -1,23 +1,22 @@
-//! How statements reach the engine.
+//! Front ends: how statements reach the engine.
 //!
-//! - `socket`: a connection is a server thread of its own and a local socket pair (1:1, as published); a
-//!   few event-loop threads play all clients. A statement is a request and a reply.
+//! - `socket`: a connection is a server thread of its own and a local socket pair (1:1, as published); a few event-loop
+//!   threads drive all clients. A statement is a request and a reply.
 //! - `direct`: every client thread calls the engine itself. It shows the engine without the network.
 //!
-//! Protocol: a [`Front`] lives for one number of connections. For each cell [`Front::begin`] gives every
-//! connection a new session under the cell's scheduler, then all of them begin at once; [`Front::finish`]
-//! waits until the last reply is in. Between the two a [`Window`] says which statements count: those whose
-//! reply came inside it. The threads that play the clients are `Player`s, kept by a `Crew`.
+//! Protocol: a [`Front`] is created for one number of connections. For each cell [`Front::begin`] gives every
+//! connection a new session under the cell's scheduler, then all of them begin at once; [`Front::finish`] waits for the
+//! last reply. A [`Window`] in between selects the statements that count: those whose reply came inside it. The threads
+//! that drive the clients are `Player`s in a `ThreadGroup`.
 //!
-//! Failure: the first error of any thread closes the window for all of them and comes out of
-//! [`Front::finish`]. After an error a front is dropped without waiting for its server threads, which
-//! may hang; the command ends then.
+//! Failure: the first error of any thread closes the window for all of them and is returned by [`Front::finish`]. After
+//! an error a front is dropped without waiting for its server threads, which may hang; the command ends then.
 
+mod connection_state;
+mod counters;
 mod direct;
-mod play;
 mod retries;
 mod socket;
-mod tally;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,13 +25,13 @@ use std::time::Duration;
 use flifo_admission::Admission;
 
 use crate::clock;
-use crate::crew::{Crew, Driver};
 use crate::error::Error;
+use crate::thread_group::{Driver, ThreadGroup};
 use crate::workload::{Load, Sbtest};
+pub use counters::{LATENCY_NS_MAX, WindowCounters};
 use flifo_engine::Database;
 pub use retries::Retries;
 pub(crate) use socket::client_threads;
-pub use tally::{LATENCY_NS_MAX, Tally};
 
 /// Stack of a thread that calls the engine, whose call depth is small and bounded; only touched pages cost
 /// memory.
@@ -81,7 +80,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// From `settle` from now, for `time`.
+    /// A window that opens after `settle` and lasts for `time`.
     pub fn after(settle: Duration, time: Duration) -> Self {
         let start_ns = clock::now_ns() + clock::ns(settle);
         Window { start_ns, end_ns: AtomicU64::new(start_ns + clock::ns(time)) }
@@ -100,22 +99,22 @@ impl Window {
         self.end_ns.load(Ordering::Relaxed)
     }
 
-    /// Closes it now, if it is not closed yet.
+    /// Closes the window now, if it is open.
     pub fn cut(&self) {
         self.end_ns.fetch_min(clock::now_ns(), Ordering::Relaxed);
     }
 }
 
-/// What the drivers are told for one cell.
+/// The job of the drivers for one cell.
 #[derive(Clone)]
 pub struct Job {
     /// The statements.
     pub load: Load,
-    /// What counts, and when to stop.
+    /// The window in which statements count, and after which the drivers stop.
     pub window: Arc<Window>,
 }
 
-/// What the threads that play clients are told.
+/// An order to the threads that drive clients.
 #[derive(Clone)]
 pub enum Order {
     /// A new session for every connection.
@@ -129,14 +128,14 @@ trait Player: Send + 'static {
     /// Gives every connection a new session under `admission`.
     fn open(&mut self, admission: &Arc<Admission>) -> Result<(), Error>;
     /// Runs statements until the window closes and the last reply is in.
-    fn run(&mut self, job: &Job) -> Result<Tally, Error>;
+    fn run(&mut self, job: &Job) -> Result<WindowCounters, Error>;
 }
 
 impl<P: Player> Driver for P {
     type Order = Order;
-    type Report = Option<Tally>;
+    type Report = Option<WindowCounters>;
 
-    fn obey(&mut self, order: &Order) -> Result<Option<Tally>, Error> {
+    fn execute(&mut self, order: &Order) -> Result<Option<WindowCounters>, Error> {
         match order {
             Order::Open(admission) => self.open(admission).map(|()| None),
             Order::Run(job) => self.run(job).map(Some),
@@ -151,11 +150,11 @@ impl<P: Player> Driver for P {
 }
 
 /// The threads that play clients.
-type Clients = Crew<Order, Option<Tally>>;
+type Clients = ThreadGroup<Order, Option<WindowCounters>>;
 
 /// The connections of one number of threads.
 pub struct Front {
-    crew: Clients,
+    group: Clients,
     servers: socket::Servers,
     client_tids: Vec<u32>,
     broken: bool,
@@ -171,20 +170,20 @@ impl Front {
     ) -> Result<Self, Error> {
         match kind {
             FrontKind::Socket => {
-                let (servers, crew) = socket::open(connections, database, table)?;
-                let client_tids = crew.tids().to_vec();
-                Ok(Front { crew, servers, client_tids, broken: false })
+                let (servers, group) = socket::open(connections, database, table)?;
+                let client_tids = group.tids().to_vec();
+                Ok(Front { group, servers, client_tids, broken: false })
             }
             FrontKind::Direct => {
-                let crew = direct::open(connections, database, table)?;
+                let group = direct::open(connections, database, table)?;
                 // Client and server are one thread here: its time counts as the server's.
                 let servers = socket::Servers::none();
-                Ok(Front { crew, servers, client_tids: Vec::new(), broken: false })
+                Ok(Front { group, servers, client_tids: Vec::new(), broken: false })
             }
         }
     }
 
-    /// Kernel ids of the threads that are clients and nothing else.
+    /// Kernel ids of the threads that only drive clients.
     pub fn client_tids(&self) -> &[u32] {
         &self.client_tids
     }
@@ -198,19 +197,19 @@ impl Front {
         (settle, time): (Duration, Duration),
     ) -> Result<Arc<Window>, Error> {
         self.servers.admit_by(admission);
-        self.crew.tell(&Order::Open(Arc::clone(admission)));
-        let opened = self.crew.collect();
+        self.group.send(&Order::Open(Arc::clone(admission)));
+        let opened = self.group.collect();
         self.note(opened)?;
         let window = Arc::new(Window::after(settle, time));
-        self.crew.tell(&Order::Run(Job { load, window: Arc::clone(&window) }));
+        self.group.send(&Order::Run(Job { load, window: Arc::clone(&window) }));
         Ok(window)
     }
 
-    /// Waits until the cell's last reply is in; the counts of all, connections in the players' order.
-    pub fn finish(&mut self) -> Result<Tally, Error> {
-        let finished = self.crew.collect();
-        let mut sum = Tally::new(0);
-        self.note(finished)?.into_iter().flatten().for_each(|tally| sum.add(tally));
+    /// Waits for the cell's last reply; returns the sum of all counters, with connections in the players' order.
+    pub fn finish(&mut self) -> Result<WindowCounters, Error> {
+        let finished = self.group.collect();
+        let mut sum = WindowCounters::new(0);
+        self.note(finished)?.into_iter().flatten().for_each(|counters| sum.add(counters));
         Ok(sum)
     }
 
@@ -223,11 +222,11 @@ impl Front {
 impl Drop for Front {
     fn drop(&mut self) {
         if self.broken {
-            self.crew.abandon();
+            self.group.abandon();
             self.servers.abandon();
         } else {
-            // The clients first: their sockets' ends tell the servers to end.
-            self.crew.close();
+            // The clients first: the end of their sockets ends the servers.
+            self.group.close();
             self.servers.close();
         }
     }

@@ -1,10 +1,10 @@
-//! Transactions that the engine rolled back, and that were run again.
+//! Transactions that the engine rolled back, and that were retried.
 
 use super::Window;
 use crate::results::RefusalFigures;
 use crate::workload::wire::Retry;
 
-/// How many of each came inside a window.
+/// The number of each kind inside a window.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Retries {
     deadlocks: u64,

@@ -14,13 +14,13 @@ pub(crate) const EXAMPLES: &str = concat!(
       Random reads, writes and both, 4K and 16K, 1 and 4 files, direct and with fsync: a few minutes
       after the files are written
   flifo iobench /data --quick --html io.html
-      Under a minute, with a page to look at
+      Under a minute, with a page
   flifo iobench /data --workload log --block 512,4K --mode direct,fdatasync,dsync --concurrency 1,4
-      What a commit costs, by flush method
+      The cost of a commit, by flush method
   flifo iobench /data --workload random-read --as threads,io-uring --concurrency 64 --size 8G
       Whether a ring does more than 64 threads
   flifo iobench /dev/nvme0n1
-      Reads of a raw device (writing needs --write-to-device /dev/nvme0n1, and destroys what is there)
+      Reads of a raw device (writing needs --write-to-device /dev/nvme0n1, and destroys its data)
 
 ",
     crate::cli::exit_codes!()
@@ -36,8 +36,8 @@ pub struct IobenchArgs {
     /// Workloads, a list of random-read, random-write, random-mixed, log, doublewrite
     /// [default: the three random ones; with --advise log and doublewrite, too]
     ///
-    /// log: small synced writes one after another, as a redo log's, each writer in a region of its own. doublewrite:
-    /// a batch of pages written in one piece, synced, then each to its place, synced.
+    /// log: small synced writes in sequence, like a redo log, each writer in a region of its own. doublewrite:
+    /// a batch of pages is written in one piece and synced, then each to its own location, and synced.
     #[arg(
         help_heading = "What is measured",
         long,
@@ -52,21 +52,21 @@ pub struct IobenchArgs {
     #[arg(help_heading = "What is measured", long, value_name = "SIZE,..", value_delimiter = ',', value_parser = block)]
     pub block: Vec<u32>,
 
-    /// How many at a time, a list: processes, threads, or I/Os in flight on a ring
-    /// [default: 1,4,16,64,256; with --quick 1,16,64]
+    /// I/Os at a time, a list of numbers of processes, threads, or I/Os in flight on a ring [default: 1,4,16,64,256;
+    /// with --quick 1,16,64]
     #[arg(help_heading = "What is measured", long, value_name = "N,..", value_delimiter = ',', value_parser = concurrency)]
     pub concurrency: Vec<u32>,
 
-    /// Over how many files the data are spread, a list; their total size is the same [default: 1,4]
+    /// Numbers of files that the data are spread over, a list; their total size is the same [default: 1,4]
     #[arg(help_heading = "What is measured", long, value_name = "N,..", value_delimiter = ',', value_parser = files)]
     pub files: Vec<u32>,
 
     /// How files are written and read, a list of direct, fsync, fdatasync, dsync, buffered [default: direct,fsync]
     ///
-    /// direct: past the page cache; random writes are not synced, a log and a doublewrite by fdatasync. fsync,
-    /// fdatasync: through the page cache, and that call after each write. dsync: past the page cache, each write
-    /// durable by itself (O_DSYNC). buffered: reads through the page cache, which is emptied before each round: what
-    /// is measured is the cache as it warms. Modes that a workload does not know are left out. On a file system without
+    /// direct: bypasses the page cache; random writes are not synced, a log and a doublewrite by fdatasync. fsync,
+    /// fdatasync: through the page cache, and that call after each write. dsync: bypasses the page cache, each write
+    /// durable by itself (O_DSYNC). buffered: reads through the page cache, which is emptied before each round, so
+    /// this measures the warm-up of the cache. Invalid modes of a workload are left out. On a file system without
     /// O_DIRECT the default is buffered reads and fdatasync,fsync.
     #[arg(
         help_heading = "What is measured",
@@ -78,7 +78,7 @@ pub struct IobenchArgs {
     )]
     pub mode: Vec<Mode>,
 
-    /// Who does the I/O, a list of processes, threads, io-uring
+    /// Carriers of the I/O, a list of processes, threads, io-uring
     #[arg(
         help_heading = "What is measured",
         long = "as",
@@ -98,11 +98,11 @@ pub struct IobenchArgs {
     #[arg(help_heading = "What is measured", long, value_name = "PAGES", default_value = "64", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub batch: u32,
 
-    /// Size of the data, all files together [default: twice the memory, at most what leaves a tenth of the file
-    /// system free; with --quick at most 512M; of a device all of it]
+    /// Size of the data, all files together [default: twice the memory, at most nine tenths of the file system's free
+    /// space; with --quick at most 512M; the whole device]
     ///
-    /// What passes the page cache is measured as well on less; what does not needs more than the memory has, or it
-    /// measures memory.
+    /// Direct I/O may be measured with less. I/O through the page cache needs more data than memory, or it measures the
+    /// memory.
     #[arg(help_heading = "How it is measured", long, value_name = "SIZE", value_parser = bytes)]
     pub size: Option<u64>,
 
@@ -122,7 +122,7 @@ pub struct IobenchArgs {
     #[arg(help_heading = "How it is measured", long)]
     pub quick: bool,
 
-    /// What makes the random choices; the same seed gives the same ones
+    /// Seed of the random choices
     #[arg(help_heading = "How it is measured", long, value_name = "N", default_value = "1")]
     pub seed: u64,
 
@@ -130,13 +130,13 @@ pub struct IobenchArgs {
     #[arg(help_heading = "How it is measured", long)]
     pub keep: bool,
 
-    /// Allow writing workloads on this block device, and so the loss of all that is on it
+    /// Allow workloads that write to this block device, which destroys all data on it
     ///
-    /// The same device as DEVICE, named again. Refused if it is mounted, has partitions, or is held by anybody.
+    /// DEVICE must be named again. Refused if the device is mounted, has partitions, or is in use.
     #[arg(help_heading = "How it is measured", long, value_name = "DEVICE")]
     pub write_to_device: Option<PathBuf>,
 
-    /// Say which settings of a database follow from what was measured
+    /// Show the database settings that follow from the measurements
     #[arg(help_heading = "Results", long)]
     pub advise: bool,
 
@@ -149,7 +149,7 @@ pub struct IobenchArgs {
     pub html: Option<PathBuf>,
 }
 
-/// Block sizes that can be asked for.
+/// The valid block sizes.
 const BLOCK_BYTES_MAX: u64 = 1 << 20;
 
 fn block(text: &str) -> Result<u32, String> {

@@ -1,12 +1,12 @@
-//! A worker with one I/O at a time: pread, pwrite, and the sync that its mode asks for.
+//! A worker with one I/O at a time: pread, pwrite, and the sync that its mode requires.
 
 use std::sync::atomic::AtomicBool;
 
 use flifo_engine::disk::{DiskFile, RealFile};
 
+use super::counters::{IoCounters, Step};
 use super::job::{Buffer, Failed, Job, Places, Region, Window, closed_loop, stamp};
 use super::kinds::{Sync, Workload};
-use super::tally::{Step, Tally};
 use crate::workload::Random;
 
 /// A worker, its files open.
@@ -32,7 +32,7 @@ impl Blocking {
         Ok(Blocking { job, files, buffer, random, places, sync })
     }
 
-    pub(super) fn run(mut self, window: Window, stop: &AtomicBool) -> Result<Tally, Failed> {
+    pub(super) fn run(mut self, window: Window, stop: &AtomicBool) -> Result<IoCounters, Failed> {
         match self.job.workload {
             Workload::RandomRead => closed_loop(window, stop, || self.read()),
             Workload::RandomWrite => closed_loop(window, stop, || self.write()),
@@ -70,7 +70,7 @@ impl Blocking {
         self.write_block(file, offset)
     }
 
-    /// The next block of a log, which begins anew where its region ends.
+    /// The next block of a log, which wraps around at the end of its region.
     fn append(&mut self, region: Region, at: &mut u64) -> Result<Step, Failed> {
         let offset = region.offset + *at;
         *at += u64::from(self.job.block_bytes);

@@ -1,7 +1,7 @@
-//! What a disk's driver counted: `/sys/block/NAME/stat`.
+//! The counters of a disk's driver: `/sys/block/NAME/stat`.
 //!
-//! Read before and after a round, the difference says what became of the application's I/Os on their way down:
-//! merged, split, joined by the file system's own journal writes, followed by flushes.
+//! The difference over a round shows what happened to the application's I/Os on their way down: merged, split, combined
+//! with the file system's own journal writes, followed by flushes.
 
 use std::fs;
 
@@ -27,7 +27,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// `device` is a name in `/sys/block`. `None` if there is no such disk, or the kernel hides it.
+    /// Reads the counters of `device`, a name in `/sys/block`. `None` if there is no such disk, or the kernel hides it.
     pub fn read(device: &str) -> Option<Counters> {
         if device.is_empty() || device.contains('/') {
             return None;
@@ -35,7 +35,7 @@ impl Counters {
         parse(&fs::read_to_string(format!("/sys/block/{device}/stat")).ok()?)
     }
 
-    /// What happened between two readings that lie `elapsed_s` apart.
+    /// The difference between two readings that are `elapsed_s` apart.
     pub fn since(&self, earlier: &Counters, elapsed_s: f64) -> BlockLayer {
         let reads = difference(earlier.reads, self.reads);
         let writes = difference(earlier.writes, self.writes);

@@ -3,17 +3,17 @@
 use std::time::Duration;
 
 use super::blocklayer::Counters;
-use super::crew::{Crew, Threads};
 use super::job::{Failed, Job, Window};
 use super::kinds::{Carrier, Workload};
 use super::plan::{Cell, Plan};
 use super::processes::Pool;
 use super::results::IoRound;
 use super::set::Set;
+use super::workers::{Threads, Workers};
 use crate::error::Error;
 use crate::interrupt;
 
-/// What is kept from cell to cell.
+/// The state kept from cell to cell.
 pub(super) struct Rig<'a> {
     pub(super) plan: &'a Plan,
     /// In `/sys/block`; empty if it is not known.
@@ -26,32 +26,33 @@ impl Rig<'_> {
     pub(super) fn run(&mut self, cell: &Cell, round: u32, set: &Set) -> Result<Option<IoRound>, Error> {
         set.forget_cache();
         let jobs = self.jobs(cell, round, set);
-        let mut crew: Box<dyn Crew + '_> = match cell.carrier {
+        let mut workers: Box<dyn Workers + '_> = match cell.carrier {
             Carrier::Processes => self.pool.start(&jobs)?,
             Carrier::Threads | Carrier::IoUring => Box::new(Threads::start(jobs)?),
         };
         let window = Window::soon(self.plan.warmup, self.plan.time);
-        crew.go(window);
+        workers.go(window);
         let is_over = |until_ns: u64| move |has_failed: bool| if has_failed { 0 } else { until_ns };
-        let mut interrupted = interrupt::sleep_until(|| is_over(window.from_ns)(crew.has_failed()));
+        let mut interrupted = interrupt::sleep_until(|| is_over(window.from_ns)(workers.has_failed()));
         let before = Counters::read(&self.device);
-        interrupted = interrupted || interrupt::sleep_until(|| is_over(window.until_ns)(crew.has_failed()));
+        interrupted =
+            interrupted || interrupt::sleep_until(|| is_over(window.until_ns)(workers.has_failed()));
         let after = Counters::read(&self.device);
         if interrupted {
-            crew.stop();
+            workers.stop();
         }
-        let tally = crew.finish();
+        let counters = workers.finish();
         if interrupted {
             return Ok(None);
         }
-        let tally = tally.map_err(|Failed(why)| Error::Cell(why))?;
+        let counters = counters.map_err(|Failed(why)| Error::Cell(why))?;
         if cell.workload.writes() {
             set.sync().map_err(|error| Error::Cell(format!("syncing at the end of the round: {error}")))?;
         }
         let elapsed_s = window.elapsed_s();
         Ok(Some(IoRound {
             block_layer: after.zip(before).map(|(after, before)| after.since(&before, elapsed_s)),
-            ..tally.round(round, elapsed_s, cell.block_bytes)
+            ..counters.round(round, elapsed_s, cell.block_bytes)
         }))
     }
 

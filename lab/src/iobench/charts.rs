@@ -9,13 +9,13 @@ use crate::statistics::Spread;
 
 const COLOURS: [&str; 6] = ["$first$", "$second$", "$third$", "$fourth$", "$fifth$", "$sixth$"];
 const MARKS: [&str; 4] = ["circle", "square-open", "triangle-up", "diamond-open"];
-/// Lines above which a legend stands beside its chart: above it would leave no room for the lines.
+/// Maximum number of lines with the legend above the chart; with more, it is next to the chart.
 const LEGEND_ABOVE_MAX: usize = 4;
 
 /// All charts of a panel, that of I/Os per second first.
 pub(super) fn charts(panel: &Panel<'_>) -> Vec<Chart> {
     type Figure = fn(&IoRound) -> Option<f64>;
-    let looks = Looks::of(panel);
+    let looks = LineStyle::of(panel);
     let mut charts = vec![iops(panel, &looks)];
     let small: [(&str, &str, &str, &str, bool, Figure); 4] = [
         ("MB/s", "10^6 bytes per second, reads and writes.", "MB per second", "MB/s", true, |r| {
@@ -29,7 +29,7 @@ pub(super) fn charts(panel: &Panel<'_>) -> Vec<Chart> {
             false,
             IoRound::p99_us,
         ),
-        ("Processor time per I/O", "User and system time of the workers.", "µs per I/O", "µs", true, |r| {
+        ("CPU time per I/O", "User and system time of the workers.", "µs per I/O", "µs", true, |r| {
             Some(r.cpu_us_per_io)
         }),
         (
@@ -62,7 +62,7 @@ pub(super) fn charts(panel: &Panel<'_>) -> Vec<Chart> {
     charts
 }
 
-fn iops(panel: &Panel<'_>, looks: &Looks) -> Chart {
+fn iops(panel: &Panel<'_>, looks: &LineStyle) -> Chart {
     let traces = looks.traces(panel, "IOPS", super::view::iops);
     let many = traces.len() > LEGEND_ABOVE_MAX;
     let mut spec = over(&panel.concurrency, panel.counted(), traces, "I/Os per second", true);
@@ -81,19 +81,19 @@ fn iops(panel: &Panel<'_>, looks: &Looks) -> Chart {
     }
 }
 
-/// What tells the lines apart: the colour says how many files, the stroke which mode, the mark which block size.
-struct Looks {
+/// The style of a line: the colour shows the number of files, the stroke the mode, the mark the block size.
+struct LineStyle {
     files: Vec<u32>,
     modes: Vec<String>,
     blocks: Vec<u32>,
     has_raw: bool,
 }
 
-impl Looks {
-    fn of(panel: &Panel<'_>) -> Looks {
+impl LineStyle {
+    fn of(panel: &Panel<'_>) -> LineStyle {
         let mut files = panel.distinct(|key| if is_raw(key) { 0 } else { key.files });
         files.retain(|files| *files > 0);
-        Looks {
+        LineStyle {
             files,
             modes: panel.distinct(|key| key.mode.clone()),
             blocks: panel.distinct(|key| key.block_bytes),
@@ -200,7 +200,7 @@ mod tests {
     fn no_two_lines_look_alike() {
         let results = fixture::study("ext4");
         for panel in panels(&results) {
-            let looks = Looks::of(&panel);
+            let looks = LineStyle::of(&panel);
             let mut seen: Vec<(String, &str, String)> = Vec::new();
             for curve in &panel.curves {
                 let look = looks.look(curve.key());
@@ -226,12 +226,12 @@ mod tests {
         let results = fixture::study("ext4");
         let panels = panels(&results);
         let note = &charts(&panels[1])[0].note;
-        for wanted in [
+        for expected in [
             "Colour: 1, 2, 4, 8 files.",
             "Stroke: solid direct, dotted fsync.",
             "Mark: circle 4K, square 16K.",
         ] {
-            assert!(note.contains(wanted), "{wanted}: {note}");
+            assert!(note.contains(expected), "{expected}: {note}");
         }
         assert!(charts(&panels[0])[0].note.contains("grey: the raw device"));
     }

@@ -5,7 +5,7 @@ use super::view::{Panel, best, count_of_files, iops, is_raw, name, panels, ratio
 use crate::published::with_range;
 use crate::report::format::count;
 
-/// What is concluded, and of what.
+/// A conclusion, and its subject.
 pub(crate) struct Conclusion {
     pub(crate) about: String,
     pub(crate) sentence: String,

@@ -1,8 +1,8 @@
-//! A raw block device: what may be done to it.
+//! A raw block device, and the checks before its use.
 //!
-//! Reading harms nobody. Writing destroys, so a device that is to be written must be nobody's: not mounted, without
-//! partitions, and held exclusively (O_EXCL), which the kernel refuses while a file system, swap, RAID or a logical
-//! volume has it; and which keeps all of them away until the end.
+//! Reads are harmless. Writes destroy data, so a device to be written must be unused: not mounted, without partitions,
+//! and held exclusively (O_EXCL). The kernel refuses that while a file system, swap, RAID or a logical volume uses the
+//! device, and keeps all of them away until the end.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -47,9 +47,9 @@ impl Device {
     }
 
     /// So much of it, or all.
-    pub(super) fn size(&self, wanted: Option<u64>, block_bytes: u32) -> Result<u64, Error> {
+    pub(super) fn size(&self, requested: Option<u64>, block_bytes: u32) -> Result<u64, Error> {
         let block = u64::from(block_bytes);
-        let size = wanted.unwrap_or(self.bytes / block * block);
+        let size = requested.unwrap_or(self.bytes / block * block);
         if self.bytes < block {
             return Err(Error::Data(format!(
                 "{} is empty; name a device that has a medium",
@@ -74,7 +74,7 @@ impl Device {
 /// Takes it for us alone.
 fn claim(path: &Path) -> Result<File, Error> {
     let refused = |why: &str| {
-        Err(Error::Data(format!("{}: {why}; flifo writes only to a device that nobody uses", path.display())))
+        Err(Error::Data(format!("{}: {why}; flifo writes only to an unused device", path.display())))
     };
     let metadata = fs::metadata(path).map_err(|error| cannot("look at", path, &error))?;
     let number = format!("{}:{}", major(metadata.rdev()), minor(metadata.rdev()));

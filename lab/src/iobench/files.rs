@@ -1,15 +1,15 @@
-//! The test files: a directory `flifo-iobench` of our own in the one that was named.
+//! The test files: a directory `flifo-iobench` in the directory that the user named.
 //!
-//! # Whose files
-//! The directory holds a file `flifo-iobench` that says so, and that is locked (flock) for as long as a run uses the
-//! directory. It lists each set of files before its first file is made (`begun`) and after its last was written and
-//! synced (`complete`). A directory without it is not ours and is refused; a file that it does not list is never
-//! written, since files are only ever made new. What a run left behind that could not clean up (kill -9, a power cut,
-//! a second Ctrl-C) is found by the next one: complete sets that fit are used again, all others removed.
+//! # Ownership
+//! The directory holds a file `flifo-iobench` that marks it, and that is locked (flock) while a run uses the directory.
+//! It lists each set of files before its first file is created (`begun`) and after its last was written and synced
+//! (`complete`). A directory without the mark is refused; a file that is not listed is never written, since files are
+//! only ever created new. If a run could not clean up (kill -9, a power cut, a second Ctrl-C), the next one does: it
+//! reuses complete sets that fit, and removes all others.
 //!
 //! # Space
-//! The data have one size, over however many files, so 1 and 4 files are two sets. If both fit they are kept side by
-//! side and rounds alternate between them; else one is removed before the next is made.
+//! The data have one size, for any number of files, so 1 and 4 files are two sets. If both fit they are kept side by
+//! side and rounds alternate between them; otherwise one is removed before the next is created.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -28,7 +28,7 @@ use crate::interrupt;
 use crate::progress::Progress;
 use crate::workload::stream;
 
-/// Of the directory, and of the file in it that makes it ours.
+/// The name of the directory, and of the file in it that marks it.
 const NAME: &str = "flifo-iobench";
 const HEAD: &str = "test files of flifo iobench; may be removed";
 /// Written at a time when files are filled.
@@ -36,7 +36,7 @@ const FILL_BYTES: u64 = 4 << 20;
 /// What a file begins and ends on.
 const BLOCK_BYTES: u64 = 4096;
 
-/// The directory of one run. Dropped, it is removed with all that is in it, unless it is to be kept.
+/// The directory of one run. Dropped, it is removed with its content, unless it is to be kept.
 pub(super) struct TestFiles {
     dir: PathBuf,
     keep: bool,
@@ -64,7 +64,7 @@ impl TestFiles {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
             Err(error) => return Err(cannot("make the directory", &dir, &error)),
         };
-        if !is_new && !is_ours(&dir) {
+        if !is_new && !is_test_directory(&dir) {
             return Err(Error::Data(format!(
                 "{}: this is not flifo's; remove it, or name another directory to measure in",
                 dir.display()
@@ -83,7 +83,7 @@ impl TestFiles {
         files.listed =
             read_list(&files.dir).map_err(|error| cannot("read", &files.dir.join(NAME), &error))?;
         files.write_list()?;
-        // What was not written to its end is of no use to anybody.
+        // Incomplete sets are useless.
         for set in files.listed.clone().into_iter().filter(|set| !set.is_complete) {
             files.remove(set.files)?;
         }
@@ -99,37 +99,37 @@ impl TestFiles {
         Ok(files)
     }
 
-    /// Whether the file system lets us pass the page cache.
+    /// Whether the file system supports direct access.
     pub(super) fn has_direct(&self) -> bool {
         self.has_direct
     }
 
-    /// Free space, with what sets of ours take already.
+    /// Free space, including the space of existing sets.
     pub(super) fn space(&self) -> Result<Space, Error> {
         let found =
             rustix::fs::statvfs(&self.dir).map_err(|errno| cannot("look at", &self.dir, &errno.into()))?;
-        let ours: u64 = self.listed.iter().map(|set| u64::from(set.files) * set.file_bytes).sum();
+        let own_bytes: u64 = self.listed.iter().map(|set| u64::from(set.files) * set.file_bytes).sum();
         let total = found.f_blocks * found.f_frsize;
-        // One without size, such as ramfs, has room until memory ends.
-        let free = if total == 0 { u64::MAX } else { found.f_bavail * found.f_frsize + ours };
+        // A file system without a size, such as ramfs, has space until memory ends.
+        let free = if total == 0 { u64::MAX } else { found.f_bavail * found.f_frsize + own_bytes };
         Ok(Space { free, total })
     }
 
-    /// A set of so many files of that size: the one that is there, or a new one, written and synced.
+    /// A set of that many files of that size: the existing one, or a new one, written and synced.
     pub(super) fn make(&mut self, files: u32, file_bytes: u64, progress: &Progress) -> Result<Set, Error> {
-        let wanted = Listed { files, file_bytes, is_complete: true };
-        if !self.listed.contains(&wanted) || !self.is_whole(wanted)? {
+        let requested = Listed { files, file_bytes, is_complete: true };
+        if !self.listed.contains(&requested) || !self.is_whole(requested)? {
             self.remove(files)?;
-            // Before they are listed as ours.
+            // Before they are listed.
             if let Some(foreign) = self.paths(files).into_iter().find(|path| path.symlink_metadata().is_ok())
             {
                 return Err(cannot("make", &foreign, &io::ErrorKind::AlreadyExists.into()));
             }
-            self.listed.push(Listed { is_complete: false, ..wanted });
+            self.listed.push(Listed { is_complete: false, ..requested });
             self.write_list()?;
             self.fill(files, file_bytes, progress)?;
             self.listed.retain(|set| set.files != files);
-            self.listed.push(wanted);
+            self.listed.push(requested);
             self.write_list()?;
         }
         Set::open(files, self.paths(files), file_bytes)
@@ -137,9 +137,9 @@ impl TestFiles {
     }
 
     /// Removes the sets with other numbers of files, or of other sizes.
-    pub(super) fn retain(&mut self, wanted: &[u32], file_bytes: impl Fn(u32) -> u64) -> Result<(), Error> {
+    pub(super) fn retain(&mut self, requested: &[u32], file_bytes: impl Fn(u32) -> u64) -> Result<(), Error> {
         for set in self.listed.clone() {
-            if !wanted.contains(&set.files) || set.file_bytes != file_bytes(set.files) {
+            if !requested.contains(&set.files) || set.file_bytes != file_bytes(set.files) {
                 self.remove(set.files)?;
             }
         }
@@ -166,7 +166,7 @@ impl TestFiles {
         (1..=files).map(|file| self.dir.join(format!("data-{file}-of-{files}"))).collect()
     }
 
-    /// Whether the files are there, as long as they should be, and nobody else's just now.
+    /// Whether the files exist, have their size, and are not used by another program now.
     fn is_whole(&self, set: Listed) -> Result<bool, Error> {
         for path in self.paths(set.files) {
             match OpenOptions::new().read(true).write(true).open(&path) {
@@ -220,7 +220,7 @@ impl TestFiles {
         File::open(&self.dir).and_then(|dir| dir.sync_all()).map_err(|e| cannot("sync", &self.dir, &e))
     }
 
-    /// Whether a file can be opened past the page cache, and is then. Since Linux 6.6 tmpfs takes `O_DIRECT`; but it
+    /// Whether a file can be opened with direct access, and works. Since Linux 6.6 tmpfs takes `O_DIRECT`; but it
     /// is a page cache and nothing else.
     fn probe_direct(&self) -> Result<bool, Error> {
         let path = self.dir.join("probe");
@@ -246,7 +246,8 @@ impl TestFiles {
             let state = if set.is_complete { "complete" } else { "begun" };
             text += &format!("{state} {} {}\n", set.files, set.file_bytes);
         }
-        // In place, for the lock is this file's, and never empty meanwhile: what is left of a longer text is no line.
+        // In place, since the lock belongs to this file, and never empty in between: the rest of a longer text is no
+        // valid line.
         let path = self.dir.join(NAME);
         let written = OpenOptions::new().write(true).open(&path).and_then(|mut file| {
             file.write_all(text.as_bytes())?;
@@ -265,7 +266,7 @@ impl Drop for TestFiles {
         let sets = self.listed.clone();
         let removed = sets.into_iter().try_for_each(|set| self.remove(set.files));
         if removed.is_ok() {
-            // What somebody else put there stays, and so does the directory then.
+            // Foreign files stay, and so does the directory then.
             let _ = fs::remove_file(self.dir.join(NAME));
             let _ = fs::remove_dir(&self.dir);
         }
@@ -273,7 +274,7 @@ impl Drop for TestFiles {
     }
 }
 
-/// A file system's room, bytes. `total` is 0 where nobody knows.
+/// The space of a file system, bytes. `total` is 0 if unknown.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Space {
     pub(super) free: u64,
@@ -281,15 +282,15 @@ pub(super) struct Space {
 }
 
 impl Space {
-    /// What may be used if a tenth of the file system is to stay free.
+    /// The usable bytes if a tenth of the file system stays free.
     pub(super) fn usable(&self) -> u64 {
         self.free.saturating_sub(self.total / 10)
     }
 }
 
-/// A directory is ours that says so, or that a run was killed in before it could: with nothing else in it. What cannot
-/// be read as text says something else.
-fn is_ours(dir: &Path) -> bool {
+/// A directory is a test directory if its mark says so, or if a run was killed before it could write the mark: it has
+/// no other content. A mark that is not text is foreign.
+fn is_test_directory(dir: &Path) -> bool {
     let says_nothing = match fs::read_to_string(dir.join(NAME)) {
         Ok(text) if text.starts_with(HEAD) => return true,
         Ok(text) => text.is_empty(),
@@ -317,8 +318,7 @@ fn read_list(dir: &Path) -> io::Result<Vec<Listed>> {
     Ok(listed.collect())
 }
 
-/// Whether another program has the file open, and keeps it: what a ring of one that has just ended held is let go of
-/// a moment later.
+/// Whether another program keeps the file open. A ring of a program that has just ended releases it shortly afterwards.
 fn is_open_elsewhere(file: &File) -> bool {
     const LOOKS: u32 = 10;
     (0..LOOKS).all(|look| {
@@ -329,7 +329,7 @@ fn is_open_elsewhere(file: &File) -> bool {
     })
 }
 
-/// The kernel grants a write lease only to the one who has a file open.
+/// The kernel grants a write lease only to the sole opener of a file.
 fn has_other_holder(file: &File) -> bool {
     let lease = |kind: libc::c_int| {
         // SAFETY: the descriptor is open, and the command takes a number, no pointer.
@@ -357,13 +357,13 @@ fn cannot(what: &str, path: &Path, error: &io::Error) -> Error {
     Error::Data(format!("cannot {what} {}: {error}; {advice}", path.display()))
 }
 
-/// What the data should take if nobody says, and why.
+/// The default size of the data, and the reason for it.
 pub(super) fn usual_size(space: Space, memory_bytes: u64, quick: bool) -> u64 {
     const QUICK_BYTES: u64 = 512 << 20;
-    let wanted = if quick || space.total == 0 { QUICK_BYTES } else { 2 * memory_bytes };
+    let requested = if quick || space.total == 0 { QUICK_BYTES } else { 2 * memory_bytes };
     let granule = 64 << 20;
-    let usable = wanted.min(space.usable());
-    // Whole pieces, but for a file system that has no room for one.
+    let usable = requested.min(space.usable());
+    // Whole pieces, except on a file system that is smaller than one.
     if usable >= granule { usable / granule * granule } else { usable / (1 << 20) * (1 << 20) }
 }
 
@@ -431,7 +431,7 @@ mod tests {
         let mut files = open(temp.path(), true).unwrap();
         assert_eq!(inode(&files.make(1, FILE_BYTES, &Progress::new()).unwrap()), first);
         drop(files);
-        // Somebody reads it.
+        // Another program reads it.
         let path = temp.path().join(NAME).join("data-1-of-1");
         let reader = File::open(&path).unwrap();
         let error = open(temp.path(), true).unwrap().make(1, FILE_BYTES, &Progress::new()).err().unwrap();
@@ -452,7 +452,7 @@ mod tests {
         let error = open(temp.path(), false).err().unwrap();
         assert!(error.to_string().contains("not flifo's"), "{error}");
         assert_eq!(names(&dir), ["data-1-of-1"]);
-        // Even in a directory of ours.
+        // Even in a test directory.
         fs::write(dir.join(NAME), format!("{HEAD}\n")).unwrap();
         let mut files = open(temp.path(), false).unwrap();
         let error = files.make(1, FILE_BYTES, &Progress::new()).err().unwrap();

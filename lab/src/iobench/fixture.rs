@@ -1,5 +1,5 @@
-//! Made-up runs, whole in every key: for tests, and for looking at a page without measuring first.
-//! Shapes are as the study of 2012 describes them; no figure in them was measured.
+//! Made-up runs with every key: for tests, and for viewing a page without measuring first. The shapes follow the study
+//! of 2012; no figure in them was measured.
 
 use super::results::{BlockLayer, IoCell, IoKey, IoLatency, IoResults, IoRound, IoSettings, SCHEMA, Storage};
 use crate::results::Failure;

@@ -1,4 +1,4 @@
-//! What one worker is told, whatever carries it: which files, how, where in them, and when.
+//! The job of one worker, for every carrier: which files, how, where in them, and when.
 
 use std::ffi::OsString;
 use std::io;
@@ -10,9 +10,9 @@ use flifo_engine::disk::RealFile;
 use serde::{Deserialize, Serialize};
 
 use super::blocking::Blocking;
+use super::counters::{IoCounters, Step};
 use super::kinds::{Mode, Workload};
 use super::ring::Ring;
-use super::tally::{Step, Tally};
 use super::usage::{Usage, Whose};
 use crate::clock::{self, now_ns};
 use crate::workload::{Random, stream};
@@ -108,7 +108,7 @@ impl Job {
         Ok(Places { block, first: kept_bytes / block, blocks_per_file, files: self.files.len() as u64 })
     }
 
-    /// The region of one of so many writers of a log, which is the first file alone.
+    /// The region of one of `writers` writers of a log, which is in the first file alone.
     pub(super) fn log_region(&self, writer: u32, writers: u32) -> Result<Region, Failed> {
         let block = u64::from(self.block_bytes);
         let bytes = self.file_bytes / u64::from(writers) / block * block;
@@ -210,7 +210,7 @@ pub(super) enum Worker {
 
 impl Worker {
     /// Works through the window; less if `stop` is set.
-    pub(super) fn run(self, window: Window, stop: &AtomicBool) -> Result<Tally, Failed> {
+    pub(super) fn run(self, window: Window, stop: &AtomicBool) -> Result<IoCounters, Failed> {
         match self {
             Worker::Blocking(worker) => worker.run(window, stop),
             Worker::Ring(worker) => worker.run(window, stop),
@@ -218,18 +218,18 @@ impl Worker {
     }
 }
 
-/// One step after the other until the window ends. Besides the step itself an I/O costs a look at the clock, at a flag
-/// that nobody writes, and at a bucket of this worker's own.
+/// Runs steps until the window ends. Besides the step itself, an I/O costs a read of the clock, of an unchanged flag,
+/// and a count in a bucket of this worker's own.
 pub(super) fn closed_loop(
     window: Window,
     stop: &AtomicBool,
     mut step: impl FnMut() -> Result<Step, Failed>,
-) -> Result<Tally, Failed> {
-    let mut tally = Tally::new();
-    let is_over = |tally: &mut Tally, done: Step, began_ns, ended_ns| {
+) -> Result<IoCounters, Failed> {
+    let mut counters = IoCounters::new();
+    let is_over = |counters: &mut IoCounters, done: Step, began_ns, ended_ns| {
         let is_late = ended_ns > window.until_ns;
         if is_late {
-            tally.unfinished(done.is_write, window.until_ns.saturating_sub(began_ns));
+            counters.unfinished(done.is_write, window.until_ns.saturating_sub(began_ns));
         }
         is_late || stop.load(Ordering::Relaxed)
     };
@@ -238,11 +238,11 @@ pub(super) fn closed_loop(
     loop {
         let done = step()?;
         let ended_ns = now_ns();
-        if is_over(&mut tally, done, began_ns, ended_ns) {
-            return Ok(tally);
+        if is_over(&mut counters, done, began_ns, ended_ns) {
+            return Ok(counters);
         }
         if window.contains(ended_ns) {
-            tally.count(done, ended_ns - began_ns);
+            counters.count(done, ended_ns - began_ns);
             break;
         }
         began_ns = ended_ns;
@@ -253,14 +253,14 @@ pub(super) fn closed_loop(
     loop {
         let done = step()?;
         let ended_ns = now_ns();
-        if is_over(&mut tally, done, began_ns, ended_ns) {
+        if is_over(&mut counters, done, began_ns, ended_ns) {
             break;
         }
-        tally.count(done, ended_ns - began_ns);
+        counters.count(done, ended_ns - began_ns);
         began_ns = ended_ns;
     }
-    tally.set_usage(Usage::now(Whose::Thread).since(before));
-    Ok(tally)
+    counters.set_usage(Usage::now(Whose::Thread).since(before));
+    Ok(counters)
 }
 
 /// Memory at an address that O_DIRECT takes, filled with random bytes that no device can compress.
@@ -293,7 +293,7 @@ impl Buffer {
     }
 }
 
-/// Makes a block unlike all others, lest the storage keeps equal ones once.
+/// Makes a block unlike all others, so that the storage cannot deduplicate them.
 #[inline]
 pub(super) fn stamp(block: &mut [u8], random: &mut Random) {
     block[..8].copy_from_slice(&random.next_u64().to_le_bytes());
@@ -360,12 +360,12 @@ mod tests {
         let stop = AtomicBool::new(false);
         let window = Window::soon(Duration::from_millis(20), Duration::from_millis(100));
         let step = Step { is_write: false, blocks: 1, syncs: 0 };
-        let tally = closed_loop(window, &stop, || {
+        let counters = closed_loop(window, &stop, || {
             std::thread::sleep(Duration::from_millis(30));
             Ok(step)
         });
         // Ends at 30, 60, 90, 120 ms and a little more: the last may fall behind the end.
-        let round = tally.unwrap().round(0, window.elapsed_s(), 4096);
+        let round = counters.unwrap().round(0, window.elapsed_s(), 4096);
         assert!((1..=4).contains(&round.reads), "{round:?}");
         assert!(round.read_latency.unwrap().p50_us.unwrap() >= 29_000.0);
     }
@@ -376,12 +376,12 @@ mod tests {
         let window = Window::soon(Duration::ZERO, Duration::from_millis(50));
         let step = Step { is_write: true, blocks: 1, syncs: 0 };
         let mut left_ns = 0;
-        let tally = closed_loop(window, &stop, || {
+        let counters = closed_loop(window, &stop, || {
             left_ns = window.until_ns.saturating_sub(now_ns());
             std::thread::sleep(Duration::from_nanos(left_ns + 1_000_000));
             Ok(step)
         });
-        let round = tally.unwrap().round(0, window.elapsed_s(), 4096);
+        let round = counters.unwrap().round(0, window.elapsed_s(), 4096);
         assert_eq!((round.writes, round.read_latency), (0, None));
         if left_ns > 0 {
             let latency = round.write_latency.unwrap();

@@ -1,10 +1,10 @@
-//! What is measured: workloads, modes, carriers, and which of them go together.
+//! Workloads, modes, carriers, and their valid combinations.
 
 use clap::ValueEnum;
 use flifo_engine::disk::{ALIGNMENT_BYTES, FileAccess};
 use serde::{Deserialize, Serialize};
 
-/// What a worker asks of the storage.
+/// The I/O of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Workload {
@@ -30,7 +30,7 @@ impl Workload {
         Workload::Doublewrite,
     ];
 
-    /// As the command line and the results have it.
+    /// The name on the command line and in results.
     pub fn name(self) -> &'static str {
         match self {
             Workload::RandomRead => "random-read",
@@ -79,7 +79,7 @@ impl Mode {
     /// All of them.
     pub const ALL: [Mode; 5] = [Mode::Direct, Mode::Fsync, Mode::Fdatasync, Mode::Dsync, Mode::Buffered];
 
-    /// As the command line and the results have it.
+    /// The name on the command line and in results.
     pub fn name(self) -> &'static str {
         match self {
             Mode::Direct => "direct",
@@ -90,12 +90,12 @@ impl Mode {
         }
     }
 
-    /// Whether it passes the page cache.
+    /// Whether it bypasses the page cache.
     pub fn is_direct(self) -> bool {
         matches!(self, Mode::Direct | Mode::Dsync)
     }
 
-    /// Whether the two go together: reads need no sync, and a write that is never synced measures memory.
+    /// Whether the two are a valid combination: reads need no sync, and a write that is never synced measures memory.
     pub fn applies_to(self, workload: Workload) -> bool {
         match self {
             Mode::Direct => true,
@@ -104,7 +104,7 @@ impl Mode {
         }
     }
 
-    /// What comes nearest to it on a file system that cannot pass the page cache.
+    /// The most similar mode on a file system without direct access.
     pub(super) fn through_the_cache(self, workload: Workload) -> Mode {
         match (self.is_direct(), workload.writes()) {
             (false, _) => self,
@@ -134,7 +134,7 @@ impl Mode {
     }
 }
 
-/// Who does the I/O.
+/// The carrier of the I/O.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Carrier {
@@ -142,12 +142,12 @@ pub enum Carrier {
     Processes,
     /// Threads of one process, each with one I/O at a time.
     Threads,
-    /// One thread with a ring, and so many I/Os in flight.
+    /// One thread with a ring, and many I/Os in flight.
     IoUring,
 }
 
 impl Carrier {
-    /// As the command line and the results have it.
+    /// The name on the command line and in results.
     pub fn name(self) -> &'static str {
         match self {
             Carrier::Processes => "processes",
@@ -156,7 +156,8 @@ impl Carrier {
         }
     }
 
-    /// Whether the two go together: a doublewrite's steps wait for each other, so one thread has no two in flight.
+    /// Whether the two are a valid combination: a doublewrite's steps depend on each other, so one thread has no two in
+    /// flight.
     pub fn applies_to(self, workload: Workload) -> bool {
         self != Carrier::IoUring || workload != Workload::Doublewrite
     }

@@ -1,18 +1,18 @@
-//! `flifo iobench`: what the storage under a database can really do.
+//! `flifo iobench`: measures the storage under a database.
 //!
 //! | module | holds |
 //! |---|---|
 //! | `args`, `kinds`, `plan` | the options; workloads, modes and carriers; what is measured in which order |
-//! | `ground` | what it is measured on: `files` of our own, or a `device`; a `set` of them as a cell uses it |
-//! | `job` | what one worker is told, and the closed loop |
-//! | `blocking`, `ring` | a worker with one I/O at a time; one with many in flight |
-//! | `crew`, `processes` | workers as threads and as processes |
-//! | `tally`, `usage` | what a worker counted, and what it took of the processors |
+//! | `test_area` | the test files (`files`) or a `device`; a `set` of them as a cell uses it |
+//! | `job` | the job of one worker, and the closed loop |
+//! | `blocking`, `ring` | a worker with one I/O at a time; a worker with many in flight |
+//! | `workers`, `processes` | workers as threads and as processes |
+//! | `counters`, `usage` | a worker's counters, and its CPU use |
 //! | `cell`, `run` | one round of one cell; the run from its first line to its last |
-//! | `storage`, `blocklayer` | what lies under the files, and what it saw of the I/O |
-//! | `results`, `text`, `show` | what is kept, and how it is shown |
+//! | `storage`, `blocklayer` | the storage under the files, and its own counters |
+//! | `results`, `text`, `show` | the results, and their display |
 //! | `view`, `charts`, `conclusion`, `page` | curves out of cells; the page |
-//! | `advise` | what to set, and the figures it stands on |
+//! | `advise` | the settings that follow, with their figures |
 
 pub mod advise;
 pub mod args;
@@ -21,12 +21,11 @@ pub mod blocklayer;
 mod cell;
 mod charts;
 mod conclusion;
-mod crew;
+mod counters;
 mod device;
 mod files;
 #[doc(hidden)]
 pub mod fixture;
-mod ground;
 mod job;
 pub mod kinds;
 mod page;
@@ -38,10 +37,11 @@ mod run;
 mod set;
 pub(crate) mod show;
 pub mod storage;
-mod tally;
+mod test_area;
 mod text;
 mod usage;
 pub(crate) mod view;
+mod workers;
 
 pub use page::html;
 pub use processes::worker_process;

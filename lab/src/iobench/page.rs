@@ -1,4 +1,4 @@
-//! The page of a run: the storage, the answer in words, what to set, the curves, and every figure in a table.
+//! The page of a run: the storage, a conclusion, advice, the curves, and every figure in a table.
 
 use super::advise::{self, Advice, advise};
 use super::charts::charts;
@@ -10,7 +10,7 @@ use crate::report::ReportError;
 use crate::report::format::{bytes, count, maybe, percent, with_spread};
 use crate::report::frame::{self, Page, escape};
 
-/// The page as HTML. That of an experiment has its claims on top.
+/// The page as HTML. For an experiment, its claims come first.
 pub fn html(results: &IoResults) -> Result<String, ReportError> {
     let panels = panels(results);
     if panels.is_empty() {
@@ -67,7 +67,7 @@ fn head(results: &IoResults) -> String {
         .iter()
         .map(|warning| format!("<p class=\"warning\">{}</p>\n", escape(warning)))
         .collect();
-    frame::head("what the storage can do", &format!("{leads}{warnings}"), &results.command_line, &facts)
+    frame::head("storage benchmark", &format!("{leads}{warnings}"), &results.command_line, &facts)
 }
 
 /// What a reader must know before the figures.
@@ -120,7 +120,7 @@ fn storage_facts(storage: &Storage) -> Vec<(&'static str, String)> {
     let short = |bytes: u64| size(u32::try_from(bytes).unwrap_or(u32::MAX));
     let atomic = match (storage.atomic_write_min_bytes, storage.atomic_write_max_bytes) {
         (Some(min), Some(max)) => format!("{} to {}", short(min), short(max)),
-        _ => "none that the kernel tells of".to_owned(),
+        _ => "none reported by the kernel".to_owned(),
     };
     let or_unknown =
         |parts: Vec<String>| if parts.is_empty() { "unknown".to_owned() } else { parts.join(", ") };
@@ -154,7 +154,7 @@ fn advice_card(results: &IoResults) -> String {
     };
     let rows: String = advise(results).into_iter().map(row).collect();
     format!(
-        "<div class=\"card\"><h3>What to set, and the figures it stands on</h3>\n{caveat}\
+        "<div class=\"card\"><h3>Advice, and the figures behind it</h3>\n{caveat}\
          <div class=\"scroll\" tabindex=\"0\"><table class=\"words told\"><thead><tr><th>flifo</th>\
          <th>InnoDB</th><th>because</th></tr></thead>\n<tbody>\n{rows}</tbody></table></div></div>\n"
     )
@@ -172,7 +172,7 @@ fn section(panel: &Panel<'_>, page: &mut Page) -> String {
 /// A longer table is folded until the reader opens it.
 const ROWS_OPEN_MAX: usize = 40;
 
-/// A column of the table: what stands above it, and its figure of a round.
+/// A column of the table: its heading, and its figure of a round.
 type Column = (&'static str, fn(&IoRound) -> Option<f64>);
 
 const READS: [Column; 4] = [
@@ -262,7 +262,7 @@ mod tests {
                 assert!(page.contains(&named), "{}: {named}", panel.workload);
             }
         }
-        for wanted in [
+        for expected in [
             "/srv/made-up on ext4 (rw,noatime)",
             "nvme9n9, Made-up 2TB, 1.8 TiB",
             "scheduler none, 1023 requests",
@@ -271,7 +271,7 @@ mod tests {
             "Not measured: ",
             "Input/output error",
         ] {
-            assert!(page.contains(wanted), "{wanted}");
+            assert!(page.contains(expected), "{expected}");
         }
         let rows = page.matches("<td>processes</td>").count();
         assert_eq!(rows, 0, "the number of processes, not the word");
@@ -297,6 +297,6 @@ mod tests {
     fn storage_that_says_nothing() {
         let facts = storage_facts(&Storage { path: "/dev/x".into(), ..Storage::default() });
         let words: Vec<&str> = facts.iter().map(|(_, fact)| fact.as_str()).collect();
-        assert_eq!(words, ["/dev/x on a raw device", "unknown", "unknown", "none that the kernel tells of"]);
+        assert_eq!(words, ["/dev/x on a raw device", "unknown", "unknown", "none reported by the kernel"]);
     }
 }

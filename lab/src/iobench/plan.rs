@@ -1,7 +1,7 @@
-//! What is measured, in which order.
+//! The plan: what is measured, in which order.
 //!
 //! A round is one pass over all cells: workloads, block sizes, concurrency, and at each the modes, files and carriers
-//! in turn. What slows the machine for a while slows neighbours alike, so figures of one round pair.
+//! in turn. A temporary slowdown of the machine affects neighbours alike, so figures of one round pair.
 
 use std::fs;
 use std::os::unix::fs::FileTypeExt;
@@ -16,7 +16,7 @@ use crate::command::without_repeats;
 use crate::error::Error;
 use crate::workload::stream;
 
-/// What is measured: files, or a device itself.
+/// The object of the measurement: files, or a device itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// Files of flifo's own in a directory.
@@ -28,17 +28,17 @@ pub enum Access {
 /// One combination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cell {
-    /// What is asked of the storage.
+    /// The I/O pattern.
     pub workload: Workload,
     /// How files are opened and writes made durable.
     pub mode: Mode,
     /// Bytes of an I/O.
     pub block_bytes: u32,
-    /// Over how many files; 0 for a device.
+    /// Number of files; 0 for a device.
     pub files: u32,
-    /// Who does the I/O.
+    /// The carrier of the I/O.
     pub carrier: Carrier,
-    /// How many at a time.
+    /// I/Os at a time.
     pub concurrency: u32,
 }
 
@@ -57,14 +57,14 @@ impl Cell {
     }
 }
 
-/// What to combine. Combinations that make no sense are left out.
+/// The values to combine. Invalid combinations are left out.
 #[derive(Debug, Clone)]
 pub struct Lists {
     /// Workloads.
     pub workloads: Vec<Workload>,
-    /// Block sizes; empty: what is usual for the workload.
+    /// Block sizes; empty: the default of the workload.
     pub blocks: Vec<u32>,
-    /// How many at a time.
+    /// I/Os at a time.
     pub concurrency: Vec<u32>,
     /// Numbers of files.
     pub files: Vec<u32>,
@@ -75,7 +75,7 @@ pub struct Lists {
 }
 
 impl Lists {
-    /// Every combination that makes sense, in the order of one round.
+    /// Every valid combination, in the order of one round.
     pub fn cells(&self, access: Access) -> Vec<Cell> {
         let mut cells = Vec::new();
         for &workload in &self.workloads {
@@ -138,29 +138,29 @@ pub struct Plan {
     pub access: Access,
     /// In the order of one round.
     pub cells: Vec<Cell>,
-    /// Of all files together; `None`: what suits the machine.
+    /// Size of all files together; `None`: a default that fits the machine.
     pub size_bytes: Option<u64>,
     /// Rounds.
     pub rounds: u32,
-    /// Measured per cell and round.
+    /// Measured time per cell and round.
     pub time: Duration,
-    /// Load before that.
+    /// Warm-up time before that.
     pub warmup: Duration,
     /// Reads of `random-mixed`, percent.
     pub read_share_pct: u32,
     /// Pages of a batch of `doublewrite`.
     pub batch_blocks: u32,
-    /// Makes the random choices.
+    /// Seed of the random choices.
     pub seed: u64,
-    /// Measured in short: wider errors.
+    /// Shorter measurement: wider errors.
     pub quick: bool,
-    /// The files stay.
+    /// Whether the files are kept.
     pub keep: bool,
-    /// The device may be written.
+    /// Whether the device may be written.
     pub write_to_device: bool,
-    /// Nobody asked for these modes by name, so others may stand in where the file system has no direct access.
+    /// The user named no modes, so others may replace them if the file system has no direct access.
     pub may_change_modes: bool,
-    /// What the user should know before it begins.
+    /// Notes for the user, printed at the start.
     pub notes: Vec<String>,
 }
 
@@ -172,7 +172,7 @@ const MODES: [Mode; 2] = [Mode::Direct, Mode::Fsync];
 const BLOCKS_MIN: u64 = 2;
 
 impl Plan {
-    /// These combinations on a directory or a device, three rounds of a second each. Everything can be changed
+    /// The combinations on a directory or a device, three rounds of a second each. All fields can be changed
     /// afterwards.
     pub fn new(path: &Path, lists: &Lists) -> Result<Self, Error> {
         let access = access(path)?;
@@ -230,7 +230,7 @@ impl Plan {
         plan.checked(&lists)
     }
 
-    /// With what is left out said, or refused if nothing is left.
+    /// Reports the combinations that are left out; fails if none is left.
     fn checked(mut self, lists: &Lists) -> Result<Self, Error> {
         for &workload in &lists.workloads {
             if self.cells.iter().all(|cell| cell.workload != workload) {
@@ -271,7 +271,7 @@ impl Plan {
         Ok(self)
     }
 
-    /// The same without direct access, where no mode was asked for by name.
+    /// Replaces direct modes by modes through the page cache, if the user named none.
     pub(super) fn through_the_cache(&mut self) {
         for cell in &mut self.cells {
             cell.mode = cell.mode.through_the_cache(cell.workload);
@@ -292,24 +292,24 @@ impl Plan {
         files
     }
 
-    /// The largest block, of which every file holds a whole number.
+    /// The largest block size; every file holds a whole number of such blocks.
     pub(super) fn block_bytes_max(&self) -> u32 {
         self.cells.iter().map(|cell| cell.block_bytes).max().unwrap_or(0)
     }
 
-    /// What makes the random choices of a round of a cell: other places each time, lest a cache on the way to the disk
-    /// knows them from the cell before, or from the round before.
+    /// The seed of the random choices of a round of a cell. It differs every time, so that a cache on the way to the
+    /// disk does not hold the blocks of the cell or round before.
     pub(super) fn seed_of(&self, cell: &Cell, round: u32) -> u64 {
         let index = self.cells.iter().position(|one| one == cell).unwrap_or(self.cells.len());
         stream(self.seed, u64::from(round) << 32 | index as u64).next_u64()
     }
 
-    /// How many cells are measured, each round counted.
+    /// The number of cells to measure, each round counted.
     pub fn steps_total(&self) -> usize {
         self.cells.len() * self.rounds as usize
     }
 
-    /// What one of them takes.
+    /// The duration of one of them.
     pub fn step_time(&self) -> Duration {
         self.warmup + self.time
     }
@@ -327,7 +327,7 @@ fn access(path: &Path) -> Result<Access, Error> {
     }
 }
 
-/// What is written on a device is gone, so nothing is unless the device is named twice.
+/// Writes destroy a device's content, so they need the device to be named twice.
 fn workloads(args: &IobenchArgs, access: Access, notes: &mut Vec<String>) -> Result<Vec<Workload>, Error> {
     let random = [Workload::RandomRead, Workload::RandomWrite, Workload::RandomMixed];
     let usual = if args.advise { &Workload::ALL[..] } else { &random };
@@ -358,7 +358,7 @@ fn workloads(args: &IobenchArgs, access: Access, notes: &mut Vec<String>) -> Res
         (Access::Device, None) => {
             if let Some(workload) = workloads.iter().find(|workload| workload.writes()) {
                 return Err(Error::Usage(format!(
-                    "{} would destroy what is on {path}: give --write-to-device {path} if nothing there is wanted, or --workload random-read",
+                    "{} would destroy what is on {path}: give --write-to-device {path} if its content may be lost, or --workload random-read",
                     workload.name(),
                     path = args.path.display()
                 )));

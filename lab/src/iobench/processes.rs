@@ -1,10 +1,10 @@
 //! Workers as processes.
 //!
-//! This program is started once more for each, with the hidden command `iobench-worker`, in a process group of its own
-//! (Ctrl-C of a terminal is for the parent). A process is kept from round to round. Protocol, a line of JSON each:
-//! the parent sends a [`Job`]; the process opens its files and answers [`Answer::Ready`]; the parent sends a
-//! [`Window`]; the process answers with its tally. It ends when its standard input does, and the kernel kills it when
-//! the parent's main thread ends in any way.
+//! This program is started once more for each worker, with the hidden command `iobench-worker`, in a process group of
+//! its own (Ctrl-C of a terminal is for the parent). A process is kept from round to round. Protocol, a line of JSON
+//! each: the parent sends a [`Job`]; the process opens its files and answers [`Answer::Ready`]; the parent sends a
+//! [`Window`]; the process answers with its counters. It ends with its standard input, and the kernel kills it when the
+//! parent's main thread ends in any way.
 
 use std::io::{BufRead, BufReader, Write, stdin, stdout};
 use std::os::unix::process::CommandExt;
@@ -14,16 +14,16 @@ use std::sync::atomic::AtomicBool;
 use rustix::process::{Signal, set_parent_process_death_signal};
 use serde::{Deserialize, Serialize};
 
-use super::crew::{Crew, sum};
+use super::counters::IoCounters;
 use super::job::{Failed, Job, Window};
-use super::tally::Tally;
+use super::workers::{Workers, sum};
 use crate::error::Error;
 
 /// What a process says.
 #[derive(Debug, Serialize, Deserialize)]
 enum Answer {
     Ready,
-    Done(Box<Tally>),
+    Done(Box<IoCounters>),
     Failed(Failed),
 }
 
@@ -48,7 +48,7 @@ struct Processes<'p> {
 
 impl Pool {
     /// A process for each job.
-    pub(super) fn start(&mut self, jobs: &[Job]) -> Result<Box<dyn Crew + '_>, Error> {
+    pub(super) fn start(&mut self, jobs: &[Job]) -> Result<Box<dyn Workers + '_>, Error> {
         while self.idle.len() < jobs.len() {
             let process = Process::start().map_err(|source| Error::System {
                 what: format!("cannot start another process after {}", self.idle.len()),
@@ -58,11 +58,11 @@ impl Pool {
             self.idle.push(process);
         }
         let mut members = self.idle.split_off(self.idle.len() - jobs.len());
-        // All are told before the first is asked: they open their files side by side.
-        let told: Vec<_> = members.iter_mut().zip(jobs).map(|(process, job)| process.tell(job)).collect();
+        // All get their jobs before the first answer is read: they open their files in parallel.
+        let sent: Vec<_> = members.iter_mut().zip(jobs).map(|(process, job)| process.send(job)).collect();
         let ready: Vec<_> = members.iter_mut().map(Process::is_ready).collect();
         // After a failure the others would wait for a window that never comes: they end here.
-        match told.into_iter().chain(ready).find_map(Result::err) {
+        match sent.into_iter().chain(ready).find_map(Result::err) {
             None => Ok(Box::new(Processes { pool: self, members, is_stopped: false })),
             Some(Failed(why)) => Err(Error::Cell(why)),
         }
@@ -81,7 +81,7 @@ impl Process {
         Ok(Process { child, orders, answers: BufReader::new(answers) })
     }
 
-    fn tell(&mut self, order: &impl Serialize) -> Result<(), Failed> {
+    fn send(&mut self, order: &impl Serialize) -> Result<(), Failed> {
         let mut line = serde_json::to_string(order).map_err(|error| Failed(error.to_string()))?;
         line.push('\n');
         self.orders.write_all(line.as_bytes()).map_err(|_| self.gone())
@@ -103,9 +103,9 @@ impl Process {
         }
     }
 
-    fn tally(&mut self) -> Result<Tally, Failed> {
+    fn counters(&mut self) -> Result<IoCounters, Failed> {
         match self.answer()? {
-            Answer::Done(tally) => Ok(*tally),
+            Answer::Done(counters) => Ok(*counters),
             Answer::Failed(failed) => Err(failed),
             Answer::Ready => Err(Failed("a worker process has lost its place".into())),
         }
@@ -125,11 +125,11 @@ impl Drop for Process {
     }
 }
 
-impl Crew for Processes<'_> {
+impl Workers for Processes<'_> {
     fn go(&mut self, window: Window) {
         for process in &mut self.members {
-            // Who is gone says so when it is asked for its tally.
-            let _ = process.tell(&window);
+            // A dead process shows when its counters are read.
+            let _ = process.send(&window);
         }
     }
 
@@ -146,20 +146,20 @@ impl Crew for Processes<'_> {
         self.is_stopped = true;
     }
 
-    fn finish(mut self: Box<Self>) -> Result<Tally, Failed> {
+    fn finish(mut self: Box<Self>) -> Result<IoCounters, Failed> {
         if self.is_stopped {
-            return Ok(Tally::new());
+            return Ok(IoCounters::new());
         }
-        let tally = sum(self.members.iter_mut().map(Process::tally));
-        if tally.is_ok() {
+        let counters = sum(self.members.iter_mut().map(Process::counters));
+        if counters.is_ok() {
             let Processes { pool, members, .. } = &mut *self;
             pool.idle.append(members);
         }
-        tally
+        counters
     }
 }
 
-/// A process of `flifo iobench --as processes`: works through its orders until there are no more.
+/// A process of `flifo iobench --as processes`: executes its orders until its input ends.
 pub fn worker_process() {
     // The parent may be gone before this takes effect; then there is nothing to read either.
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
@@ -191,12 +191,12 @@ fn work(
     }
     let window: Window = serde_json::from_str(&orders.next()?.ok()?).ok()?;
     Some(match worker.run(window, never) {
-        Ok(tally) => Answer::Done(Box::new(tally)),
+        Ok(counters) => Answer::Done(Box::new(counters)),
         Err(failed) => Answer::Failed(failed),
     })
 }
 
-/// Whether somebody hears it.
+/// Sends an answer; returns whether the parent is still there.
 fn say(answer: &Answer) -> bool {
     let Ok(mut line) = serde_json::to_string(answer) else { return false };
     line.push('\n');

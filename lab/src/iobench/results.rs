@@ -1,4 +1,4 @@
-//! What `flifo iobench` writes and reads back: JSON, schema 1, explained in `docs/iobench.md`.
+//! The results of `flifo iobench`: JSON, schema 1, explained in `docs/iobench.md`.
 //!
 //! The rules are those of [`crate::results`]: a key carries its unit as its last word, keys are added and never
 //! renamed or dropped, and a figure that could not be measured is `null`, never 0.
@@ -15,35 +15,35 @@ use crate::statistics::{Spread, median};
 /// The version of the layout described in `docs/iobench.md`.
 pub const SCHEMA: u32 = 1;
 
-/// What [`IoResults::kind`] says.
+/// The value of [`IoResults::kind`].
 pub const KIND: &str = "iobench";
 
-/// A whole run: on which storage, with what, and what came out.
+/// A whole run: storage, settings, and figures.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct IoResults {
     /// [`SCHEMA`].
     pub schema: u32,
-    /// `iobench`, so that a reader can tell this file from a sweep's.
+    /// `iobench`, which distinguishes this file from a sweep's.
     pub kind: String,
-    /// The published study that this was a run of, `linux-io-2012`; empty for a run of its own.
+    /// The published study that this run repeats, `linux-io-2012`; empty for an ordinary run.
     pub experiment: String,
     /// The command as it was typed.
     pub command_line: String,
     /// UTC, as `2026-01-31T12:00:00Z`.
     pub started_at: String,
-    /// Seconds from the start to the last cell, the writing of the files included.
+    /// Seconds from the start to the last cell, including the writing of the files.
     pub elapsed_s: f64,
     /// Stopped before every cell had all its rounds.
     pub interrupted: bool,
     pub machine: Machine,
     pub storage: Storage,
     pub settings: IoSettings,
-    /// One for each combination that was measured.
+    /// One cell for each measured combination.
     pub cells: Vec<IoCell>,
 }
 
-/// What lies under the data files. Empty texts and `None`: the system does not say.
+/// The storage under the data files. Empty texts and `None`: the system does not report it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Storage {
@@ -59,22 +59,22 @@ pub struct Storage {
     /// The I/O scheduler in force, `none`, `mq-deadline`.
     pub scheduler: String,
     pub rotational: Option<bool>,
-    /// `write back` or `write through`: whether a flush has work to do.
+    /// `write back` or `write through`: whether a flush has an effect.
     pub write_cache: String,
     /// Requests that the block layer keeps per queue.
     pub requests_max: Option<u64>,
     pub logical_block_bytes: Option<u64>,
     pub physical_block_bytes: Option<u64>,
-    /// Sizes that the file can write untorn (`statx`, Linux 6.11); `None` where it can not.
+    /// Sizes that the file can write atomically (`statx`, Linux 6.11); `None` if it cannot.
     pub atomic_write_min_bytes: Option<u64>,
     pub atomic_write_max_bytes: Option<u64>,
 }
 
-/// What holds for every cell of a run.
+/// The settings of all cells of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct IoSettings {
-    /// Of all files of a cell together.
+    /// Size of all files of a cell together.
     pub size_bytes: u64,
     pub rounds: u32,
     pub round_s: f64,
@@ -84,11 +84,11 @@ pub struct IoSettings {
     /// Blocks of a batch under `doublewrite`.
     pub batch_blocks: u32,
     pub seed: u64,
-    /// Measured in short (`--quick`): wider errors.
+    /// Shorter measurement (`--quick`): wider errors.
     pub quick: bool,
 }
 
-/// What tells one cell from another.
+/// The key that identifies a cell.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(default)]
 pub struct IoKey {
@@ -101,7 +101,7 @@ pub struct IoKey {
     pub block_bytes: u32,
     /// 0 for a raw device.
     pub files: u32,
-    /// Who does the I/O: `processes`, `threads`, `io-uring`.
+    /// The carrier of the I/O: `processes`, `threads`, `io-uring`.
     pub carrier: String,
     /// Processes, threads, or I/Os in flight on one ring.
     pub concurrency: u32,
@@ -114,7 +114,7 @@ pub struct IoCell {
     #[serde(flatten)]
     pub key: IoKey,
     pub rounds: Vec<IoRound>,
-    /// Rounds that ended early, and so have no figures.
+    /// Rounds that ended early, without figures.
     pub failures: Vec<Failure>,
     /// Medians over the rounds, written for scripts and always computed from the rounds.
     pub iops_median: Option<f64>,
@@ -125,14 +125,14 @@ pub struct IoCell {
     pub cpu_us_per_io_median: Option<f64>,
 }
 
-/// A cell once measured.
+/// One round of a cell.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct IoRound {
     pub round: u32,
-    /// Seconds actually measured, without warm-up.
+    /// Seconds measured, without warm-up.
     pub elapsed_s: f64,
-    /// Blocks read and written as the application saw it; a write counts when it is as durable as its mode makes it.
+    /// Blocks read and written by the application; a write counts when it is as durable as its mode requires.
     pub reads: u64,
     pub writes: u64,
     /// Calls of fsync or fdatasync.
@@ -142,20 +142,20 @@ pub struct IoRound {
     /// 10^6 bytes a second, reads and writes.
     pub mb_per_s: f64,
     pub read_latency: Option<IoLatency>,
-    /// Of a write with its sync, if its mode has one.
+    /// Latency of a write, including its sync if its mode has one.
     pub write_latency: Option<IoLatency>,
-    /// Processor time of the workers, seconds.
+    /// CPU time of the workers, seconds.
     pub user_s: f64,
     pub system_s: f64,
     /// (user + system) / I/Os.
     pub cpu_us_per_io: f64,
-    /// Of the workers, both kinds.
+    /// Context switches of the workers, voluntary and involuntary.
     pub context_switches: u64,
-    /// The same seconds as the disk saw them; `None` where no disk is known.
+    /// The same seconds from the disk's counters; `None` if the disk is unknown.
     pub block_layer: Option<BlockLayer>,
 }
 
-/// Latency as the application saw it, microseconds; of those that ended, and `None` if none did.
+/// Latency of completed I/Os from the application's view, microseconds; `None` if none completed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct IoLatency {
@@ -164,7 +164,7 @@ pub struct IoLatency {
     pub p95_us: Option<f64>,
     pub p99_us: Option<f64>,
     pub p99_9_us: Option<f64>,
-    /// The longest, and the longest time until the round's end of one that had not ended by then.
+    /// The longest latency, including the time until the round's end of an unfinished I/O.
     pub max_us: f64,
 }
 
@@ -180,14 +180,14 @@ pub struct BlockLayer {
     /// Mean time of a request in the block layer and the device.
     pub read_ms: f64,
     pub write_ms: f64,
-    /// Share of the time with at least one request under way, percent.
+    /// Share of the time with at least one request in progress, percent.
     pub busy_pct: f64,
-    /// Requests under way, mean.
+    /// Requests in progress, mean.
     pub in_flight: f64,
 }
 
 impl IoResults {
-    /// The cell of `key`, made if it is not there yet. Cells stand in the order of their first round.
+    /// The cell of `key`, created if necessary. Cells are in the order of their first round.
     pub fn cell_mut(&mut self, key: &IoKey) -> &mut IoCell {
         let index = self.cells.iter().position(|cell| cell.key == *key).unwrap_or_else(|| {
             self.cells.push(IoCell { key: key.clone(), ..IoCell::default() });
@@ -217,14 +217,14 @@ impl IoResults {
         Ok(results)
     }
 
-    /// Writes the file, whole.
+    /// Writes the complete file.
     pub fn save(&self, path: &Path) -> Result<(), ResultsError> {
         replace_file(path, self.to_json().as_bytes())
     }
 }
 
 impl IoCell {
-    /// Adds a round and brings the medians up to date.
+    /// Adds a round and updates the medians.
     pub fn push(&mut self, round: IoRound) {
         self.rounds.push(round);
         self.summarise();
@@ -243,7 +243,7 @@ impl IoCell {
 }
 
 impl IoRound {
-    /// Of reads and writes the slower side's 99th percentile; `None` for a round without I/O.
+    /// The 99th percentile of reads or writes, whichever is slower; `None` for a round without I/O.
     pub fn p99_us(&self) -> Option<f64> {
         let sides = [&self.read_latency, &self.write_latency];
         sides.into_iter().flatten().filter_map(|latency| latency.p99_us).reduce(f64::max)

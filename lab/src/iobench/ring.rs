@@ -1,8 +1,8 @@
 //! A worker with many I/Os in flight: one thread, one io_uring, registered files and memory.
 //!
-//! Every slot has a block of memory and one I/O in flight; when that ends, the next begins. A write that must be made
-//! durable is linked with its sync, and ends when the sync does. One look at the clock serves all that are taken from
-//! the ring at a time: they were seen at the same moment.
+//! Every slot has a block of memory and one I/O in flight; when that ends, the next begins. A durable write is linked
+//! with its sync, and ends when the sync does. One read of the clock serves all completions taken from the ring at a
+//! time.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -12,15 +12,15 @@ use flifo_engine::disk::RealFile;
 use io_uring::types::{Fixed, FsyncFlags};
 use io_uring::{IoUring, opcode, squeue};
 
+use super::counters::{IoCounters, Step};
 use super::job::{Buffer, Failed, Job, Places, Region, Window, stamp};
 use super::kinds::{Sync, Workload};
-use super::tally::{Step, Tally};
 use super::usage::{Usage, Whose};
 use crate::clock::now_ns;
 use crate::workload::Random;
 
-/// Ends are taken, and new I/Os handed in, for so many in flight one at a time. Where many end at once, the disk shall
-/// not lack work until the next are made ready for all of them; but each handing in costs.
+/// The worker takes one completion and submits one I/O per this number in flight. If many complete at once, the disk
+/// should not idle until all of the next ones are prepared; but each submission costs.
 const IN_FLIGHT_PER_TAKEN: usize = 32;
 
 /// The kernel registers no larger piece of memory.
@@ -68,7 +68,7 @@ pub(super) fn check() -> Result<(), Failed> {
     }
 }
 
-/// The kernel need not interrupt who will ask anyway; kernels before 6.1 do not know how.
+/// The kernel need not interrupt a thread that will poll anyway; kernels before 6.1 do not support that.
 fn new_ring(entries: u32) -> io::Result<IoUring> {
     match IoUring::builder().setup_single_issuer().setup_defer_taskrun().build(entries) {
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => IoUring::new(entries),
@@ -81,7 +81,7 @@ impl Ring {
         Self::open_with(job, PIECE_BYTES_MAX)
     }
 
-    /// The memory is registered in pieces of at most so many bytes, or of one block if that is more.
+    /// The memory is registered in pieces of at most this many bytes, or of one block if that is more.
     fn open_with(job: Job, piece_bytes_max: usize) -> Result<Self, Failed> {
         let cannot = |what: &str, error: io::Error| Failed(format!("cannot {what}: {error}"));
         let files = job.open_files()?;
@@ -113,8 +113,8 @@ impl Ring {
         Ok(Ring { ring, chooser, buffer, slots_per_piece, slots, _files: files })
     }
 
-    pub(super) fn run(mut self, window: Window, stop: &AtomicBool) -> Result<Tally, Failed> {
-        let mut tally = Tally::new();
+    pub(super) fn run(mut self, window: Window, stop: &AtomicBool) -> Result<IoCounters, Failed> {
+        let mut counters = IoCounters::new();
         let (mut usage_before, mut failed) = (None, None);
         let mut in_flight = 0;
         window.wait_for_start();
@@ -124,7 +124,7 @@ impl Ring {
         }
         let taken = (self.slots.len() / IN_FLIGHT_PER_TAKEN).max(1);
         let (mut is_over, mut usage) = (false, Usage::default());
-        // What is in flight is waited for in any case: the kernel uses our memory until then.
+        // I/Os in flight are always awaited: the kernel uses this memory until then.
         while in_flight > 0 {
             wait(&mut self.ring).map_err(|error| Failed(format!("waiting for the ring: {error}")))?;
             let now = now_ns();
@@ -148,18 +148,18 @@ impl Ring {
                     continue;
                 }
                 if now > window.until_ns {
-                    tally.unfinished(slot.is_write, window.until_ns.saturating_sub(slot.began_ns));
+                    counters.unfinished(slot.is_write, window.until_ns.saturating_sub(slot.began_ns));
                 } else if window.contains(now) {
                     let step = Step { is_write: slot.is_write, blocks: 1, syncs: has_sync.into() };
-                    tally.count(step, now - slot.began_ns);
+                    counters.count(step, now - slot.began_ns);
                 }
                 if !is_over && failed.is_none() {
                     in_flight += self.begin(ended.slot, now);
                 }
             }
         }
-        tally.set_usage(usage);
-        failed.map_or(Ok(tally), Err)
+        counters.set_usage(usage);
+        failed.map_or(Ok(counters), Err)
     }
 
     /// Puts the next I/O of a slot into the ring; how many ends it will have.
@@ -193,13 +193,13 @@ impl Ring {
 }
 
 fn push(ring: &mut IoUring, entry: &squeue::Entry) {
-    // SAFETY: the entry's memory is a slot's of the registered buffer, which nobody touches until the I/O has ended,
-    // and which outlives it: `run` waits for all that is in flight.
+    // SAFETY: the entry's memory is a slot of the registered buffer, which is not touched until the I/O has ended, and
+    // which outlives it: `run` waits for all I/Os in flight.
     let pushed = unsafe { ring.submission().push(entry) };
     pushed.expect("the ring has room for a write and a sync of every slot");
 }
 
-/// Hands in what was pushed, and waits for at least one end.
+/// Submits the pushed entries, and waits for at least one completion.
 fn wait(ring: &mut IoUring) -> io::Result<()> {
     loop {
         match ring.submit_and_wait(1) {
@@ -246,8 +246,8 @@ impl Chooser {
     #[inline]
     fn check(&self, slot: &Slot, ended: &EndedIo) -> Result<(), Failed> {
         let block = self.job.block_bytes;
-        let wanted = if ended.is_sync { 0 } else { block as i32 };
-        if ended.result == wanted {
+        let expected = if ended.is_sync { 0 } else { block as i32 };
+        if ended.result == expected {
             return Ok(());
         }
         let error = match ended.result {

@@ -2,12 +2,12 @@
 
 use super::args::IobenchArgs;
 use super::cell::{self, Rig};
-use super::ground::Ground;
 use super::kinds::Carrier;
 use super::plan::{Cell, Plan};
 use super::processes::Pool;
 use super::results::{IoResults, IoSettings, KIND, SCHEMA};
 use super::set::Set;
+use super::test_area::TestArea;
 use super::{ring, show, storage, text};
 use crate::clock::Start;
 use crate::command::{Ended, command_line};
@@ -32,7 +32,7 @@ pub fn iobench(args: &IobenchArgs) -> Result<Ended, Error> {
     }
 }
 
-/// What did not work, in one line, if anything did not.
+/// The failures, in one line, if any.
 pub fn failures(results: &IoResults) -> Option<Error> {
     let failed: Vec<_> = results.cells.iter().filter(|cell| !cell.failures.is_empty()).collect();
     let first = failed.first()?;
@@ -45,9 +45,9 @@ pub fn failures(results: &IoResults) -> Option<Error> {
     )))
 }
 
-/// Measures a plan. Test files are made, and removed at the end. A cell that fails is marked, and the run goes on; it
-/// is an error only if nothing could be measured at all. Ctrl-C ([`crate::interrupt::install`] takes it) ends the
-/// running cell, and what was measured until then comes back.
+/// Measures a plan. Test files are created, and removed at the end. A cell that fails is marked, and the run continues;
+/// it is an error only if no cell could be measured. Ctrl-C (see [`crate::interrupt::install`]) ends the running cell,
+/// and the measurements so far are returned.
 pub fn measure(plan: &Plan) -> Result<(IoResults, Ended), Error> {
     let start = Start::now();
     let progress = &Progress::new();
@@ -55,7 +55,7 @@ pub fn measure(plan: &Plan) -> Result<(IoResults, Ended), Error> {
     plan.notes.iter().for_each(|note| progress.note(note));
     let machine = Machine::detect(&plan.path);
     check_limits(&plan)?;
-    let mut ground = Ground::open(&mut plan, machine.memory_bytes, progress)?;
+    let mut area = TestArea::open(&mut plan, machine.memory_bytes, progress)?;
     progress.note(&format!(
         "{} cells, {} rounds of {:?} after {:?} of load: {} besides the writing of files",
         plan.cells.len(),
@@ -70,11 +70,11 @@ pub fn measure(plan: &Plan) -> Result<(IoResults, Ended), Error> {
         command_line: command_line(),
         started_at: start.utc(),
         storage: storage::describe(&plan.path, None),
-        settings: settings(&plan, ground.size_bytes()),
+        settings: settings(&plan, area.size_bytes()),
         machine,
         ..IoResults::default()
     };
-    let ended = run(&plan, &mut ground, progress, &mut results)?;
+    let ended = run(&plan, &mut area, progress, &mut results)?;
     results.elapsed_s = start.elapsed_s();
     results.interrupted = ended == Ended::Interrupted;
     Ok((results, ended))
@@ -82,18 +82,18 @@ pub fn measure(plan: &Plan) -> Result<(IoResults, Ended), Error> {
 
 fn run(
     plan: &Plan,
-    ground: &mut Ground,
+    area: &mut TestArea,
     progress: &Progress,
     results: &mut IoResults,
 ) -> Result<Ended, Error> {
     let mut bar: Option<SweepBar> = None;
     let mut rig = Rig { plan, device: results.storage.device.clone(), pool: Pool::default() };
-    for group in ground.groups() {
+    for group in area.groups() {
         let cells: Vec<&Cell> = plan.cells.iter().filter(|cell| group.contains(&cell.files)).collect();
-        let sets = match ground.make(&group, progress) {
+        let sets = match area.make(&group, progress) {
             Ok(sets) => sets,
             Err(Error::Interrupted) if !results.cells.is_empty() => return Ok(Ended::Interrupted),
-            // What was measured on other files is worth keeping.
+            // Measurements on other files are kept.
             Err(error) if !results.cells.is_empty() => {
                 cells.iter().for_each(|cell| {
                     results

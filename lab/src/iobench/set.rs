@@ -16,26 +16,26 @@ pub(super) struct Set {
 }
 
 impl Set {
-    /// What is there already.
+    /// Opens an existing set.
     pub(super) fn open(files: u32, paths: Vec<PathBuf>, file_bytes: u64) -> io::Result<Self> {
         let handles = paths.iter().map(File::open).collect::<io::Result<_>>()?;
         Ok(Set { files, paths, file_bytes, handles })
     }
 
-    /// The first file, which stands for all of them.
+    /// The first file, as a representative of all.
     pub(super) fn first(&self) -> &File {
         &self.handles[0]
     }
 
-    /// Makes the page cache forget what it holds of them, lest one cell reads what another one wrote.
+    /// Drops the files' pages from the page cache, so that no cell reads what another one wrote.
     pub(super) fn forget_cache(&self) {
         for file in &self.handles {
-            // Advice; who does not take it has the pages in memory, and its figures show it.
+            // Advice only; if it is not followed, the figures show it.
             let _ = fadvise(file, 0, None, Advice::DontNeed);
         }
     }
 
-    /// Has everything written, lest the next cell pays for it.
+    /// Writes everything back, so that the next cell does not pay for it.
     pub(super) fn sync(&self) -> io::Result<()> {
         self.handles.iter().try_for_each(File::sync_data)
     }

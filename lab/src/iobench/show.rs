@@ -1,4 +1,4 @@
-//! What becomes of a run's results: saved, printed, drawn.
+//! The display of a run's results: saved, printed, drawn.
 
 use std::io::Write;
 use std::path::Path;
@@ -9,7 +9,8 @@ use crate::experiment::linux_io_2012;
 use crate::output::{print, replace_file};
 use crate::report::{ReportError, Style};
 
-/// What a run does at its end. One without a cell has nothing to keep, and one whose rounds all failed nothing to draw.
+/// Saves and shows a run at its end. A run without cells has nothing to save, and one whose rounds all failed nothing
+/// to draw.
 pub(crate) fn keep(
     results: &IoResults,
     json_path: Option<&Path>,
@@ -27,7 +28,7 @@ pub(crate) fn keep(
     saved.and(shown)
 }
 
-/// Prints everything that is told of a run, and draws its page, whatever became of the printing.
+/// Prints the whole report of a run, and draws its page even if printing fails.
 pub(crate) fn show(
     results: &IoResults,
     html_path: Option<&Path>,

@@ -1,7 +1,7 @@
-//! What lies under a path: file system, disk, and what the disk says of itself.
+//! The storage under a path: file system, disk, and the disk's own description.
 //!
-//! From `/proc/self/mountinfo` to the device number, from there through `/sys/dev/block` to the whole disk. Nothing
-//! here fails: what the system does not tell stays empty.
+//! From `/proc/self/mountinfo` to the device number, from there through `/sys/dev/block` to the whole disk. No call
+//! here fails: unknown values stay empty.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
@@ -16,8 +16,8 @@ use crate::sampler::existing;
 /// `STATX_WRITE_ATOMIC`, Linux 6.11.
 const WRITE_ATOMIC: u32 = 0x0001_0000;
 
-/// Describes the storage under `path`, a directory, file or block device that may not exist yet. `file` is a file
-/// on it that is open, if there is one: only a file can tell how much it writes untorn.
+/// Describes the storage under `path`, a directory, file or block device that may not exist yet. `file` is an open file
+/// on it, if there is one: only a file reports the size of its atomic writes.
 pub fn describe(path: &Path, file: Option<&File>) -> Storage {
     let mut storage = Storage { path: path.display().to_string(), ..Storage::default() };
     let below = Below::of(path);
@@ -36,7 +36,7 @@ pub fn describe(path: &Path, file: Option<&File>) -> Storage {
     storage
 }
 
-/// The whole disk under `path`, as it is called in `/sys/block`.
+/// The whole disk under `path`, by its name in `/sys/block`.
 pub fn device_of(path: &Path) -> Option<String> {
     name(&Below::of(path).disk?)
 }
@@ -61,7 +61,7 @@ impl Below {
         let mountinfo = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let mount = mount_of(&mountinfo, &path, id);
         let disk = mount.as_ref().and_then(|mount| {
-            // Btrfs makes its own device numbers up; what was mounted is a disk all the same.
+            // Btrfs makes its own device numbers up; the mounted device is a disk all the same.
             whole_disk(&mount.device).or_else(|| whole_disk(&block_device(Path::new(&mount.source))?))
         });
         Below { mount, raw: None, disk }
@@ -102,7 +102,7 @@ fn describe_disk(disk: &Path, storage: &mut Storage) {
     storage.physical_block_bytes = number("queue/physical_block_size");
 }
 
-/// Vendor and model where there are such; else what the disk is made of.
+/// Vendor and model if known; otherwise the disk's components.
 fn model(disk: &Path, text: impl Fn(&str) -> String) -> String {
     let model = text("device/model");
     if !model.is_empty() {
@@ -128,9 +128,9 @@ fn chosen(schedulers: &str) -> String {
     inside.map_or(schedulers, |(word, _)| word).trim().to_owned()
 }
 
-fn statx(path: &Path, wanted: StatxFlags) -> Option<Statx> {
-    let stat = rustix::fs::statx(CWD, path, AtFlags::empty(), wanted).ok()?;
-    (stat.stx_mask & wanted.bits() != 0).then_some(stat)
+fn statx(path: &Path, requested: StatxFlags) -> Option<Statx> {
+    let stat = rustix::fs::statx(CWD, path, AtFlags::empty(), requested).ok()?;
+    (stat.stx_mask & requested.bits() != 0).then_some(stat)
 }
 
 fn atomic_by_path(path: &Path) -> Option<(u64, u64)> {
@@ -138,8 +138,8 @@ fn atomic_by_path(path: &Path) -> Option<(u64, u64)> {
 }
 
 fn atomic_of_file(file: &File) -> Option<(u64, u64)> {
-    let wanted = StatxFlags::from_bits_retain(WRITE_ATOMIC);
-    atomic(rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, wanted).ok()?)
+    let requested = StatxFlags::from_bits_retain(WRITE_ATOMIC);
+    atomic(rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, requested).ok()?)
 }
 
 /// Least and most; a kernel that knows the question answers 0 for a file that cannot.

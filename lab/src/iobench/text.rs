@@ -47,7 +47,7 @@ pub(super) fn line(cell: &IoCell) -> String {
     )
 }
 
-/// Everything that is told at the end of a run.
+/// The whole report at the end of a run.
 pub(super) fn report(results: &IoResults, style: Style) -> String {
     let mut text = format!("\n{}\n", described(results));
     for panel in panels(results) {
@@ -60,7 +60,7 @@ pub(super) fn report(results: &IoResults, style: Style) -> String {
         );
         let _ = writeln!(
             text,
-            "Latency (us; of reads and writes the slower), processor time of an I/O, and what the disk saw\n{}",
+            "Latency (us; of reads and writes the slower), CPU time of an I/O, and the disk's counters\n{}",
             latency_table(&panel, style)
         );
     }
@@ -170,7 +170,7 @@ fn detail(concurrency: &[u32]) -> Vec<u32> {
     detail
 }
 
-/// What stands behind the concurrency in a row of the long table.
+/// The columns after the concurrency in a row of the long table.
 fn details(cell: &IoCell) -> [String; 8] {
     let us = |figure: fn(&IoLatency) -> Option<f64>| format::maybe(latency(cell, figure));
     let disk = |figure: fn(&BlockLayer, f64) -> f64| {

@@ -1,19 +1,19 @@
-//! What a worker took of the processors, from the kernel's own account.
+//! The CPU time of a worker, from the kernel's accounting.
 
 use std::mem::MaybeUninit;
 
 use serde::{Deserialize, Serialize};
 
-/// Whose account.
+/// The scope of the accounting.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Whose {
     /// The calling thread's.
     Thread,
-    /// This process's, with the threads that the kernel works for it in: a ring has such.
+    /// This process, including kernel threads that work for it, as for a ring.
     Process,
 }
 
-/// Processor time and context switches.
+/// CPU time and context switches.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Usage {
     pub(super) user_us: u64,
@@ -30,7 +30,7 @@ impl Usage {
             Whose::Process => libc::RUSAGE_SELF,
         };
         let mut usage = MaybeUninit::<libc::rusage>::zeroed();
-        // SAFETY: the pointer is to a rusage of ours, which the call fills; all zeroes is a valid one if it fails.
+        // SAFETY: the pointer is to a local rusage, which the call fills; all zeroes is a valid value if it fails.
         let usage = unsafe {
             libc::getrusage(whose, usage.as_mut_ptr());
             usage.assume_init()

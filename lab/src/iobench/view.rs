@@ -1,4 +1,4 @@
-//! Curves and ratios out of cells: what page, advice and comparison read a run with.
+//! Curves and ratios from cells, for page, advice and comparison.
 
 use super::results::{IoCell, IoKey, IoResults, IoRound};
 use crate::statistics::{Spread, paired_ratio};

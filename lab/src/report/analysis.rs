@@ -1,24 +1,24 @@
-//! Orders the cells of a run into panels and curves, and compares curves. What every way of showing shares.
+//! Arranges the cells of a run into panels and curves, and compares curves, for every kind of output.
 
 use crate::results::{Cell, Results, Round};
 use crate::statistics::{Spread, paired_ratio};
 
-/// Below this many connections client and server share a processor in ways that make figures bimodal: a
-/// peak is sought from here on, if the run has such points.
+/// With fewer connections client and server share a CPU in ways that make figures bimodal. A peak is sought from here
+/// on, if the run has such points.
 const PEAK_THREADS_MIN: u32 = 8;
 
-/// All curves of one target, workload and front; of a bench, of one load under one limit.
+/// All curves of one target, workload and front; for a bench, of one load under one limit.
 #[derive(Debug)]
 pub struct Panel<'a> {
     pub target: &'a str,
     /// The workload, or the load.
     pub workload: &'a str,
     pub front: &'a str,
-    /// Of a bench: the limit that all its curves have which know one.
+    /// For a bench: the limit of all its limited curves.
     pub limit: Option<u32>,
     /// Every number of connections that was measured, ascending.
     pub threads: Vec<u32>,
-    /// In the order in which the run first met them.
+    /// In the order of their first round.
     pub curves: Vec<Curve<'a>>,
 }
 
@@ -32,13 +32,13 @@ pub struct Curve<'a> {
     pub leave_on_read: bool,
     /// The policy, and the limit, tickets and waits where the panel has several.
     pub label: String,
-    /// Among the curves of the same policy, counted from 0: tells them apart by dash.
+    /// The index among the curves of the same policy, from 0: selects the dash.
     pub variant: usize,
     /// Ascending by connections; none is without rounds.
     pub cells: Vec<&'a Cell>,
 }
 
-/// Whether a run measured loads without the engine.
+/// Whether the run measured loads without the engine.
 pub fn is_bench(results: &Results) -> bool {
     results.cells.iter().any(|cell| !cell.key.load.is_empty())
 }
@@ -58,13 +58,13 @@ pub fn panels(results: &Results) -> Vec<Panel<'_>> {
     panels
 }
 
-/// A panel for each load and limit; who knows no limit stands in all of its load.
+/// A panel for each load and limit; variants without a limit are in all panels of their load.
 fn by_load<'a>(cells: &[&'a Cell]) -> Vec<Panel<'a>> {
     let mut panels: Vec<Panel<'a>> = Vec::new();
     let is_limited = |cell: &Cell| cell.key.concurrency > 0;
     for cell in cells {
         let load = |other: &&&Cell| other.key.load == cell.key.load;
-        // Nothing but unlimited ones: then they make the panel.
+        // Without limited variants, the unlimited ones form the panel.
         let stands_alone = !cells.iter().filter(load).any(|other| is_limited(other));
         if !is_limited(cell) && !stands_alone {
             continue;
@@ -83,7 +83,7 @@ fn by_load<'a>(cells: &[&'a Cell]) -> Vec<Panel<'a>> {
         };
         let belongs = |other: &&&Cell| limit == Some(other.key.concurrency) || !is_limited(other);
         let mut members: Vec<&'a Cell> = cells.iter().filter(load).filter(belongs).copied().collect();
-        // Policies, specimens, peers, and those without a limit, whatever the order of their first rounds.
+        // Policies, specimens, peers, and variants without a limit, whatever the order of their first rounds.
         let rank = |cell: &Cell| match cell.key.target.as_str() {
             "peer" => 2,
             "specimen" => 1,
@@ -198,12 +198,12 @@ impl<'a> Panel<'a> {
         format!("{}, {}: {setting}", self.workload, self.front)
     }
 
-    /// What the numbers along the axis count.
+    /// The quantity on the x axis.
     pub fn counted(&self) -> &'static str {
         if self.is_bench() { "threads" } else { "connections" }
     }
 
-    /// Whether it shows a load, with peers beside the policies.
+    /// Whether it shows a load, with policies and peers.
     pub fn is_bench(&self) -> bool {
         self.target == "admission"
     }
@@ -218,7 +218,7 @@ impl<'a> Panel<'a> {
         ["point-select", "read-only"].contains(&self.workload)
     }
 
-    /// What a latency is of: a whole transaction where it has several statements.
+    /// The unit of a latency: a whole transaction if it has several statements.
     pub fn timed(&self) -> &'static str {
         if self.has_transactions() { "transaction" } else { "statement" }
     }
@@ -228,8 +228,8 @@ impl<'a> Panel<'a> {
         ["read-only", "read-write", "ycsb-f"].contains(&self.workload)
     }
 
-    /// The curve of `policy` that compares best with `curve`: same limit and tickets, else same limit, else
-    /// any. `none` knows no limit. Never `curve` itself.
+    /// The curve of `policy` that compares best with `curve`: same limit and tickets, otherwise same limit, otherwise
+    /// any. `none` has no limit. Never `curve` itself.
     pub fn reference(&self, curve: &Curve<'_>, policy: &str) -> Option<&Curve<'a>> {
         let candidates = self.curves.iter().filter(|other| other.policy == policy && curve.policy != policy);
         candidates.min_by_key(|other| {
@@ -242,7 +242,7 @@ impl<'a> Panel<'a> {
         })
     }
 
-    /// The curve of `policy` that stands for it in a headline: the highest at its last point.
+    /// The curve of `policy` for the headline: the highest at its last point.
     pub fn best(&self, policy: &str) -> Option<&Curve<'a>> {
         let curves = self.curves.iter().filter(|curve| curve.policy == policy);
         curves.max_by(|a, b| a.last_throughput().total_cmp(&b.last_throughput()))
@@ -255,18 +255,18 @@ impl<'a> Panel<'a> {
 }
 
 impl<'a> Curve<'a> {
-    /// Whether it was given a limit; none and auto were not.
+    /// Whether it has a limit; none and auto have not.
     pub fn is_limited(&self) -> bool {
         self.concurrency > 0
     }
 
-    /// Whether it is what a user would pick instead.
+    /// Whether it is a common alternative to the scheduler.
     pub fn is_peer(&self) -> bool {
         self.target == "peer"
     }
 
-    /// Whether it is one of our policies, not a peer or a specimen.
-    pub fn is_ours(&self) -> bool {
+    /// Whether it is one of the scheduler's policies, not a peer or a specimen.
+    pub fn is_own_policy(&self) -> bool {
         !matches!(self.target, "peer" | "specimen")
     }
 
@@ -284,7 +284,7 @@ impl<'a> Curve<'a> {
         self.last().throughput().map_or(0.0, |t| t.median)
     }
 
-    /// The cells among which a peak is sought: from 8 connections on, if there are such.
+    /// The cells among which a peak is sought: from 8 connections on, if there are any.
     fn steady(&self) -> &[&'a Cell] {
         match self.cells.iter().position(|cell| cell.key.threads >= PEAK_THREADS_MIN) {
             Some(first) => &self.cells[first..],
@@ -304,8 +304,7 @@ impl<'a> Curve<'a> {
         self.flatness_at(self.last().key.threads)
     }
 
-    /// Throughput at a number of connections against the peak. A peak that was sought among one cell is none, and says
-    /// nothing.
+    /// Throughput at a number of connections against the peak; `None` if the peak was sought in a single cell.
     pub fn flatness_at(&self, threads: u32) -> Option<Spread> {
         if self.steady().len() < 2 {
             return None;
@@ -337,7 +336,7 @@ pub fn ratio(a: &Cell, b: &Cell, figure: fn(&Round) -> Option<f64>) -> Option<Sp
     paired_ratio(&values(a), &values(b))
 }
 
-/// 1 + W/S of each round: the most that not waiting for a wake-up can gain.
+/// 1 + W/S of each round: the maximum gain from not waiting for a wake-up.
 pub fn bound(cell: &Cell) -> Option<Spread> {
     cell.spread(|round| {
         let (w, s) = (round.admission.woken_to_running_p50_us?, round.admission.running_p50_us?);

@@ -1,5 +1,4 @@
-//! What only the results of workloads that write have: transactions beside statements, what was tried again, what the
-//! engine wrote for it.
+//! Report sections of workloads that write: transactions and statements, retries, the engine's writes.
 
 use comfy_table::{Cell as Field, Table};
 

@@ -71,13 +71,13 @@ pub(super) fn of_figure(
     })
 }
 
-/// Ours and the published curve, each against its own peak.
+/// The measured and the published curve, each against its own peak.
 fn shape(panel: &Panel<'_>, published: &Flifo2009) -> Option<Chart> {
     let pairs = [("fifo", &published.original), ("flifo", &published.flifo)];
     let mut traces = Vec::new();
     for (policy, curve) in pairs {
-        let Some(ours) = panel.best(policy) else { continue };
-        let peak = ours.peak().throughput()?.median;
+        let Some(own_curve) = panel.best(policy) else { continue };
+        let peak = own_curve.peak().throughput()?.median;
         let scaled = |cell: &Cell| {
             cell.throughput().map(|t| Spread {
                 median: t.median / peak,
@@ -86,7 +86,7 @@ fn shape(panel: &Panel<'_>, published: &Flifo2009) -> Option<Chart> {
                 ..t
             })
         };
-        traces.push(line(ours, "of its peak", scaled));
+        traces.push(line(own_curve, "of its peak", scaled));
         traces.push(published_line(policy, curve, published));
     }
     (!traces.is_empty()).then(|| Chart {
@@ -120,7 +120,7 @@ fn latencies(panel: &Panel<'_>) -> Vec<Chart> {
         ("Latency, median", "Half took less.", |r| r.p50_ms),
         ("Latency, 95%", "One in twenty took longer.", |r| r.p95_ms),
         ("Latency, 99%", "One in a hundred took longer.", |r| r.p99_ms),
-        ("Latency, longest", "The longest of each round: shows who starves.", |r| r.max_ms),
+        ("Latency, longest", "The longest of each round: shows starvation.", |r| r.max_ms),
     ];
     let chart = |(title, note, figure): (&str, &str, Figure)| {
         let traces = panel.curves.iter().map(|curve| line(curve, "ms", |cell| cell.spread(figure))).collect();
@@ -144,7 +144,7 @@ pub(super) fn switches(panel: &Panel<'_>) -> Chart {
     }
 }
 
-/// W and S of the policies that make anybody wait; nothing for a run without them.
+/// W and S of the policies with waits; `None` for a run without them.
 pub(super) fn wakes(panel: &Panel<'_>) -> Option<Chart> {
     let mut traces = Vec::new();
     let is_known = |curve: &&Curve<'_>| {
@@ -181,7 +181,7 @@ fn gain(panel: &Panel<'_>) -> Option<Chart> {
     ceiling["name"] = "1 + W/S of fifo".into();
     ceiling["line"]["dash"] = "dot".into();
     ceiling["error_y"]["visible"] = false.into();
-    // A server does not tell W and S.
+    // A server does not report W and S.
     let mut traces = vec![measured, ceiling];
     traces.retain(|trace| trace["y"].as_array().is_some_and(|points| !points.is_empty()));
     let mut spec = spec(panel, traces, "ratio", false);
@@ -191,7 +191,8 @@ fn gain(panel: &Panel<'_>) -> Option<Chart> {
     }]);
     Some(Chart {
         title: "Gain over fifo, and its ceiling".into(),
-        note: "Round by round. A hand-off that nobody waits for can gain at most about 1 + W/S.".into(),
+        note: "Round by round. A hand-off without a wait for the wake-up can gain at most about 1 + W/S."
+            .into(),
         wide: false,
         switchable: false,
         spec,
@@ -231,7 +232,7 @@ fn processors(panel: &Panel<'_>, curve: &Curve<'_>) -> Chart {
             "marker": {"color": "$ink$", "size": 4},
         })
     }));
-    let mut spec = spec(panel, traces, "% of all processors", true);
+    let mut spec = spec(panel, traces, "% of all CPUs", true);
     spec["layout"]["barmode"] = "stack".into();
     spec["layout"]["bargap"] = 0.25.into();
     spec["layout"]["yaxis"]["range"] = json!([0, 100]);
@@ -265,7 +266,7 @@ pub(super) fn line(curve: &Curve<'_>, unit: &str, figure: impl Fn(&Cell) -> Opti
     frame::trace(&curve.label, &points, unit, &look)
 }
 
-/// A second sign beside the colour.
+/// A mark in addition to the colour.
 fn symbol(policy: &str) -> &'static str {
     match policy {
         "flifo" => "circle",

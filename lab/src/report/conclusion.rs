@@ -1,4 +1,4 @@
-//! What the figures say, in plain sentences computed from them.
+//! Conclusions in plain sentences, computed from the figures.
 
 use super::analysis::{Panel, ratio, switches_per_statement, throughput};
 use super::format::count;
@@ -6,7 +6,7 @@ use super::{server, versus};
 use crate::published::with_range;
 use crate::statistics::Spread;
 
-/// One or two sentences that a panel comes down to.
+/// The conclusion of a panel in one or two sentences.
 pub fn conclusion(panel: &Panel<'_>) -> String {
     if panel.is_bench() {
         return versus::conclusion(panel);

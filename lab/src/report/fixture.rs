@@ -1,5 +1,5 @@
-//! A made-up run, whole in every key: for tests, and for looking at a page without measuring first.
-//! Shapes are as a small machine shows them; no figure in it was measured.
+//! A made-up run with every key: for tests, and for viewing a page without measuring first. The shapes are those of a
+//! small machine; no figure in it was measured.
 
 use crate::results::{
     AdmissionFigures, CellKey, ChangeFigures, DiskFigures, EngineSecond, EntryFigures, Failure, Fairness,
@@ -334,7 +334,7 @@ pub fn bench() -> Results {
         "2026-01-31T12:00:00Z".into(),
     );
     results.elapsed_s = 61.5;
-    let contenders = [
+    let variants = [
         ("admission", "fifo"),
         ("admission", "flifo"),
         ("peer", "tokio"),
@@ -345,7 +345,7 @@ pub fn bench() -> Results {
         for threads in [16, 256, 1024, 4096] {
             for load in ["work-20", "hot-row"] {
                 for limit in [4, 8] {
-                    for (target, policy) in contenders {
+                    for (target, policy) in variants {
                         let is_unlimited = policy == "none";
                         if is_unlimited && limit != 4 {
                             continue;
@@ -400,9 +400,9 @@ fn bench_round(policy: &str, target: &str, threads: u32, round: u32) -> Round {
 
 /// A report holds these texts, and its tables are no wider than they may be.
 #[cfg(test)]
-pub(crate) fn assert_told(report: &str, wanted: &[&str], style: super::Style) {
-    for wanted in wanted {
-        assert!(report.contains(wanted), "{wanted:?} is missing in\n{report}");
+pub(crate) fn assert_told(report: &str, expected: &[&str], style: super::Style) {
+    for expected in expected {
+        assert!(report.contains(expected), "{expected:?} is missing in\n{report}");
     }
     let tables = report.lines().filter(|line| line.contains('─') || line.starts_with('│'));
     let widest = tables.map(|line| line.chars().count()).max().unwrap();

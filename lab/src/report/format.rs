@@ -1,8 +1,8 @@
-//! Figures as people read them.
+//! Formatting of figures.
 
 use crate::statistics::Spread;
 
-/// `61,312`; below 100 with as many decimals as two or three figures need.
+/// `61,312`; below 100 with decimals for two or three significant figures.
 pub fn count(value: f64) -> String {
     match value.abs() {
         v if !v.is_finite() => "-".into(),
@@ -37,7 +37,7 @@ pub fn percent(value: Option<f64>) -> String {
     value.map_or_else(|| "-".into(), |value| format!("{value:.0}%"))
 }
 
-/// `61,312 -2% +3%`: the median, and how far the lowest and the highest round lie from it.
+/// `61,312 -2% +3%`: the median, and the distance of the lowest and the highest round from it.
 pub fn with_spread(spread: Option<Spread>) -> String {
     let Some(spread) = spread else {
         return "-".into();

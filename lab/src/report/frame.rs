@@ -1,10 +1,10 @@
-//! The self-contained page's frame: style, script, plotly's library, charts and what stands around them in one file.
+//! The frame of the self-contained page: style, script, plotly's library, and charts in one file.
 //!
-//! Nothing is fetched. The library comes out of the `plotly` crate; what that crate would put around a plot
-//! (MathJax, a content delivery network) is left out, and the page's own security policy forbids every
-//! request, so that a mistake here shows as an error in the tests and not as traffic at the reader's.
+//! The page fetches nothing. The library comes out of the `plotly` crate; the rest of that crate's output (MathJax, a
+//! content delivery network) is left out. The page's own security policy forbids every request, so that a mistake here
+//! shows as an error in the tests and not as traffic from the reader's browser.
 //!
-//! A colour stands in a chart as `$name$`, so that the page can put in the light or the dark one.
+//! A colour is written as `$name$` in a chart, so that the page can insert the light or the dark one.
 
 use serde_json::{Map, Value, json};
 
@@ -17,7 +17,7 @@ const SCRIPT: &str = include_str!("page.js");
 const POLICY: &str =
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:";
 
-/// One chart with what stands above it.
+/// One chart with its heading.
 pub(crate) struct Chart {
     pub(crate) title: String,
     pub(crate) note: String,
@@ -87,7 +87,7 @@ impl Page {
     }
 }
 
-/// What stands above the sections: whose page it is, what it says in a few sentences (HTML), and the facts.
+/// The head of the page: the subject, conclusions (HTML), and the facts.
 pub(crate) fn head(about: &str, leads: &str, command_line: &str, facts: &[(&str, String)]) -> String {
     let facts: String =
         facts.iter().map(|(name, fact)| format!("<dt>{name}</dt><dd>{}</dd>\n", escape(fact))).collect();
@@ -174,7 +174,7 @@ fn palettes() -> Value {
     json!({"light": side(|c| c.1), "dark": side(|c| c.2)})
 }
 
-/// JSON that cannot end the script element it stands in.
+/// JSON that cannot end its script element.
 fn json_in_script(value: &Value) -> String {
     value.to_string().replace('<', "\\u003c")
 }

@@ -31,17 +31,17 @@ use crate::iobench;
 use crate::output::{print, replace_file};
 use crate::results::{Results, ResultsError, read_results};
 
-/// How text is dressed.
+/// The style of text output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Style {
     /// Colours, for a terminal only.
     pub colour: bool,
-    /// Columns at hand.
+    /// The width in columns.
     pub width: u16,
 }
 
 impl Style {
-    /// Colour and width of standard output; plain and 120 columns wide if it is no terminal.
+    /// Colour and width of standard output; without colour and 120 columns wide if it is no terminal.
     pub fn stdout() -> Self {
         let width = terminal_width().filter(|width| *width >= 60);
         let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
@@ -49,9 +49,9 @@ impl Style {
     }
 }
 
-/// What `flifo report` does, and what `sweep` does at its end with the results at hand: prints the final
-/// report to `out` and writes the files asked for, each whatever became of the others; the first error comes back.
-/// The picture of a bench is one per load, and its path a directory.
+/// Prints the final report of `flifo report`, or of `sweep` at its end, to `out`, and writes the requested files. Each
+/// output is tried even if others fail; returns the first error. The pictures of a bench are one per load, and their
+/// path is a directory.
 pub fn show(
     results: &Results,
     html_path: Option<&Path>,
@@ -78,8 +78,8 @@ fn pictures(results: &Results, is_bench: bool, path: &Path) -> Result<(), Report
     Ok(written.fold(Ok(()), Result::and)?)
 }
 
-/// What a run does at its end: saves what was measured, and shows it, as [`show`] does. A run without a cell has
-/// nothing to keep. One whose rounds all failed has nothing to draw, and its own error says so.
+/// Saves and shows a run at its end, as [`show`] does. A run without a cell has nothing to save. One whose rounds all
+/// failed has nothing to draw, and has its own error.
 pub fn keep(
     results: &Results,
     json_path: Option<&Path>,
@@ -96,7 +96,7 @@ pub fn keep(
     saved.and(shown)
 }
 
-/// [`show`] for a saved file.
+/// Runs [`show`] for a saved file.
 pub fn run(
     json_path: &Path,
     html_path: Option<&Path>,
@@ -113,7 +113,7 @@ pub fn run(
     }
 }
 
-/// What wrote a file of results: nothing for a sweep or a bench, whose files do not say.
+/// The kind of results file: empty for a sweep or a bench, whose files have none.
 fn kind(json: &str) -> Result<String, ReportError> {
     #[derive(Deserialize)]
     struct Head {
@@ -124,7 +124,7 @@ fn kind(json: &str) -> Result<String, ReportError> {
     Ok(head.kind)
 }
 
-/// Why nothing could be shown.
+/// Why a report could not be shown.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
     #[error(transparent)]
@@ -170,7 +170,7 @@ mod tests {
         assert!(error.to_string().contains("no/r.html"), "{error}");
         assert!(picture.exists());
 
-        // A directory stands where the first of a bench's pictures belongs.
+        // A directory blocks the path of the first of a bench's pictures.
         fs::create_dir(temp.path().join("work-20-4.svg")).unwrap();
         let bench = fixture::bench();
         let error = show(&bench, None, Some(temp.path()), PLAIN, &mut Vec::new()).unwrap_err();
@@ -186,7 +186,7 @@ mod tests {
         bench.save(&json).unwrap();
         run(&json, None, Some(&pictures), PLAIN, &mut Vec::new()).unwrap();
         assert_eq!(fs::read_dir(&pictures).unwrap().count(), 4);
-        // A file stands in its place.
+        // A file blocks its path.
         let error = run(&json, None, Some(&json), PLAIN, &mut Vec::new()).unwrap_err().to_string();
         assert!(error.starts_with("cannot write ") && error.contains("r.json"), "{error}");
     }
@@ -201,7 +201,7 @@ mod tests {
         assert!(!results.cells.is_empty());
         keep(&results, Some(&json), Some(&page), Some(&picture)).unwrap();
         assert_eq!((json.exists(), page.exists(), picture.exists()), (true, false, false));
-        // Who asks for a picture of what was saved is told that there is none.
+        // A request for a picture of a saved run without one is an error.
         for (page, picture) in [(Some(page.as_path()), None), (None, Some(picture.as_path()))] {
             let error = run(&json, page, picture, PLAIN, &mut Vec::new()).unwrap_err();
             assert!(matches!(error, ReportError::Empty), "{error}");

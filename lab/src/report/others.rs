@@ -1,16 +1,16 @@
-//! Seconds in which others had a part of the processors: what was done in them is less than it could be, and a lowest
-//! second among them is not the measured one's fault.
+//! Seconds in which other programs used a part of the CPUs: throughput in them is lower than possible, and a lowest
+//! second among them is not the measured system's fault.
 
 use super::analysis::Panel;
 use crate::results::Second;
 
-/// What others may have of all processors, percent, before it is told.
-const TOLD_FROM: f64 = 10.0;
+/// The share of all CPUs used by others from which on the report mentions it, percent.
+const REPORTED_FROM: f64 = 10.0;
 
 /// A row shorter than this is no second: the kernel counts in ticks of 10 ms.
 const WHOLE_S: f64 = 0.5;
 
-/// A sentence for each of the others that had [`TOLD_FROM`] or more in a second of the panel's rounds.
+/// A sentence for each of the others that had [`REPORTED_FROM`] or more in a second of the panel's rounds.
 pub(super) fn notes(panel: &Panel<'_>) -> Vec<String> {
     let programs = worst(panel, of_others);
     let hypervisor = worst(panel, |second| second.cpu_steal);
@@ -22,7 +22,7 @@ pub(super) fn notes(panel: &Panel<'_>) -> Vec<String> {
         .filter(|(worst, _)| worst.seconds > 0)
         .map(|(worst, who)| {
             format!(
-                "In {} of {} seconds {who} {TOLD_FROM:.0}% of the processors or more, at most {:.0}% ({}): what was done in them says less.",
+                "In {} of {} seconds {who} {REPORTED_FROM:.0}% of the CPUs or more, at most {:.0}% ({}): throughput in them is less reliable.",
                 worst.seconds, worst.of, worst.percent, worst.place
             )
         })
@@ -48,7 +48,7 @@ fn worst(panel: &Panel<'_>, percent: fn(&Second) -> Option<f64>) -> Worst {
                     begin_s = second.at_s;
                     let Some(percent) = percent(second).filter(|_| whole) else { continue };
                     worst.of += 1;
-                    worst.seconds += u32::from(percent >= TOLD_FROM);
+                    worst.seconds += u32::from(percent >= REPORTED_FROM);
                     if percent > worst.percent {
                         worst.percent = percent;
                         worst.place = format!(
@@ -67,7 +67,7 @@ fn worst(panel: &Panel<'_>, percent: fn(&Second) -> Option<f64>) -> Worst {
     worst
 }
 
-/// Of all processors, percent, what neither the server nor the clients had; `None` if the server is not known.
+/// The share of all CPUs that neither the server nor the clients used, percent; `None` if the server's is unknown.
 fn of_others(second: &Second) -> Option<f64> {
     let busy = second.cpu_user? + second.cpu_system?;
     Some((busy - second.cpu_server? - second.cpu_client?).max(0.0))
@@ -79,7 +79,7 @@ mod tests {
     use crate::report::{analysis, fixture};
 
     #[test]
-    fn a_second_that_others_had_a_part_of_is_told() {
+    fn a_second_that_others_had_a_part_of_is_reported() {
         let mut results = fixture::results();
         assert_eq!(notes(&analysis::panels(&results)[0]), [""; 0]);
 
@@ -92,18 +92,15 @@ mod tests {
         round.seconds.push(rest);
         round.round = 6;
         cell.push(round);
-        let told = notes(&analysis::panels(&results)[0]);
-        assert_eq!(told.len(), 2);
-        assert!(told[0].starts_with("In 1 of ") && told[0].contains("at most 20% ("), "{told:?}");
-        assert!(told[0].contains("round 7, second 2)"), "{told:?}");
-        assert!(
-            told[1].contains("the hypervisor took 10% of the processors or more, at most 11%"),
-            "{told:?}"
-        );
+        let said = notes(&analysis::panels(&results)[0]);
+        assert_eq!(said.len(), 2);
+        assert!(said[0].starts_with("In 1 of ") && said[0].contains("at most 20% ("), "{said:?}");
+        assert!(said[0].contains("round 7, second 2)"), "{said:?}");
+        assert!(said[1].contains("the hypervisor took 10% of the CPUs or more, at most 11%"), "{said:?}");
     }
 
     #[test]
-    fn of_a_server_that_is_not_known_nothing_is_told() {
+    fn of_a_server_that_is_not_known_nothing_is_reported() {
         let mut second = fixture::results().cells[0].rounds[0].seconds[0].clone();
         assert!(of_others(&second).is_some());
         second.cpu_server = None;

@@ -106,7 +106,7 @@ fn head(results: &Results, panels: &[Panel<'_>]) -> String {
         .into_iter()
         .map(|failure| format!("<p class=\"warning\">Not measured: {}</p>\n", escape(&failure)))
         .collect();
-    // All stand together: of several panels each says which it is of.
+    // With several panels, each conclusion names its panel.
     let of = |panel: &Panel<'_>| match panels {
         [_] => String::new(),
         _ => format!("{}: ", panel.heading()),
@@ -162,7 +162,7 @@ fn published_card(comparisons: &[Comparison], published: &Flifo2009) -> String {
         "<div class=\"card\"><h3>Published, and here</h3>\n<div class=\"scroll\" tabindex=\"0\"><table class=\"words\"><thead><tr>\
          <th>ratio</th><th>{} ({})</th><th>here: median lowest..highest</th><th></th></tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n\
          <ul class=\"plain\">{sentences}</ul>\n\
-         <ul class=\"plain\"><li>Source: {}, {}, {}; {}. Other processors and another server: ratios only.</li>\n{unsaid}</ul></div>\n",
+         <ul class=\"plain\"><li>Source: {}, {}, {}; {}. Other CPUs and another server: ratios only.</li>\n{unsaid}</ul></div>\n",
         published.year,
         escape(&published.server),
         escape(&published.source),
@@ -197,7 +197,7 @@ fn cell_table(panel: &Panel<'_>) -> String {
     ];
     type Fields = fn(&Cell) -> Vec<String>;
     let (who, names, fields_of): (&str, &[&str], Fields) = match (panel.is_bench(), panel.is_server()) {
-        (true, _) => ("contender", &versus::page::HEAD, versus::page::cell_fields),
+        (true, _) => ("variant", &versus::page::HEAD, versus::page::cell_fields),
         (_, true) => ("policy", &server::HEAD, server::cell_fields),
         _ => ("policy", &HEAD, cell_fields),
     };
@@ -219,7 +219,7 @@ fn cell_table(panel: &Panel<'_>) -> String {
         }
     }
     format!(
-        "<div class=\"card\"><details open><summary>All cells: medians of the rounds, % of all processors</summary>\n\
+        "<div class=\"card\"><details open><summary>All cells: medians of the rounds, % of all CPUs</summary>\n\
          <div class=\"scroll\" tabindex=\"0\"><table><thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody></table></div></details></div>\n"
     )
 }
@@ -269,10 +269,7 @@ mod tests {
     fn the_page_is_whole_and_fetches_nothing() {
         let page = html(&fixture::results()).unwrap();
         assert!(page.contains("plotly.js v") && page.ends_with("</html>\n"));
-        assert!(
-            !page.contains("MathJax.js") && !page.contains("tex-svg"),
-            "MathJax is 2 MB that nobody reads"
-        );
+        assert!(!page.contains("MathJax.js") && !page.contains("tex-svg"), "MathJax is 2 MB without use");
         let own = page.replace(&frame::library(), "");
         assert!(!own.contains("http://") && !own.contains("https://"), "an address outside the library");
         assert!(!own.contains("<link") && !own.contains("src="));
@@ -296,7 +293,7 @@ mod tests {
         let workload = last.key.workload.clone();
         let page = html(&results).unwrap();
         assert!(page.contains(&format!("<p class=\"warning\">{workload}, ")), "{workload}");
-        // Of one panel there is nothing to be told apart.
+        // With one panel, names are unnecessary.
         results.cells.retain(|cell| cell.key.workload == workload);
         assert!(html(&results).unwrap().contains("<p class=\"warning\">In 1 of "));
     }
@@ -313,8 +310,8 @@ mod tests {
     fn a_page_of_changes_tells_what_they_took() {
         let page = html(&fixture::writing()).unwrap();
         let own = page.replace(&frame::library(), "");
-        for wanted in ["redo log of 128 MiB", "<th>hard stops</th>", "Lowest second", "Transactions"] {
-            assert!(own.contains(wanted), "{wanted}");
+        for expected in ["redo log of 128 MiB", "<th>hard stops</th>", "Lowest second", "Transactions"] {
+            assert!(own.contains(expected), "{expected}");
         }
         assert!(!html(&fixture::results()).unwrap().contains("<th>hard stops</th>"));
     }

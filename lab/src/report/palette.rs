@@ -1,5 +1,6 @@
-//! One colour per policy, everywhere; for what has no name of its own, `first` to `sixth`. From Okabe and Ito's set, which the colour-blind can tell apart; the
-//! dark theme's are the same hues, lighter. Marks differ too, so that colour never stands alone.
+//! One colour per policy, everywhere; variants without a colour of their own use `first` to `sixth`. The colours are
+//! from Okabe and Ito's set, which colour-blind readers can distinguish; the dark theme's are the same hues, lighter.
+//! Marks differ too, so that colour is never the only distinction.
 
 /// Name, on light, on dark.
 pub(super) const COLOURS: [(&str, &str, &str); 29] = [
@@ -39,10 +40,10 @@ pub(super) fn colour_name(policy: &str) -> String {
     policy.chars().filter(char::is_ascii_alphabetic).collect()
 }
 
-/// A colour that stands on white and on near-black, for a picture that knows no theme.
+/// A colour that is visible on white and on near-black, for a picture without a theme.
 pub(super) fn neutral(policy: &str) -> (u8, u8, u8) {
-    let wanted = colour_name(policy);
-    let found = COLOURS.iter().find(|(name, ..)| *name == wanted);
+    let expected = colour_name(policy);
+    let found = COLOURS.iter().find(|(name, ..)| *name == expected);
     let light = found.map_or("#333333", |(_, light, _)| *light);
     let part = |from: usize| u8::from_str_radix(&light[from..from + 2], 16).unwrap_or(0);
     (part(1), part(3), part(5))

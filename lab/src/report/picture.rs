@@ -1,4 +1,4 @@
-//! The headline as a still picture (SVG), for a README: opaque, so that it stands on light and dark pages.
+//! The headline as a still picture (SVG), for a README: opaque, so that it fits light and dark pages.
 
 use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
@@ -53,7 +53,7 @@ fn of_panel(panel: &Panel<'_>, results: &Results) -> Result<String, ReportError>
     Ok(picture)
 }
 
-/// Where a figure stands along the y axis.
+/// The position of a figure on the y axis.
 fn height(panel: &Panel<'_>, per_s: f64) -> f64 {
     if panel.is_bench() { per_s.max(1.0).log10() } else { per_s }
 }
@@ -128,7 +128,7 @@ fn y_label(panel: &Panel<'_>, height: f64) -> String {
     }
 }
 
-/// Rounded, as an axis may be: the line stands less than a pixel beside it.
+/// Rounded, which is enough for an axis: the error is less than a pixel.
 fn two_digits(value: f64) -> f64 {
     let unit = 10f64.powf(value.log10().floor() - 1.0);
     (value / unit).round() * unit
@@ -261,7 +261,7 @@ mod tests {
     fn the_picture_names_its_lines_axes_and_machine() {
         let results = fixture::results();
         let picture = svg(&results).unwrap();
-        for wanted in [
+        for expected in [
             "connections",
             "statements per second",
             "Throughput",
@@ -270,7 +270,7 @@ mod tests {
             "#0072B2",
             "#D55E00",
         ] {
-            assert!(picture.contains(wanted), "{wanted} is missing");
+            assert!(picture.contains(expected), "{expected} is missing");
         }
         let panels = analysis::panels(&results);
         for curve in &panels[0].curves {
@@ -303,8 +303,8 @@ mod tests {
         results.cells.retain(|cell| cell.key.concurrency != 8);
         assert_eq!(names(&results), ["work-20.svg", "hot-row.svg"]);
         let (_, picture) = of_loads(&results).unwrap().remove(0);
-        for wanted in ["threads (each step doubles)", "work-20, limit 4", "no limit ", "mutex-condvar "] {
-            assert!(picture.contains(wanted), "{wanted} is missing");
+        for expected in ["threads (each step doubles)", "work-20, limit 4", "no limit ", "mutex-condvar "] {
+            assert!(picture.contains(expected), "{expected} is missing");
         }
         assert_eq!((picture.matches("<circle").count(), picture.matches("<polygon").count()), (5 * 4, 0));
         results.cells.clear();

@@ -1,4 +1,4 @@
-//! What only a live server's results have: its own counters, its processor time, errors.
+//! Report sections of a live server: its own counters, its CPU time, errors.
 
 use comfy_table::{Cell as Field, Table};
 
@@ -12,7 +12,7 @@ use super::text;
 use crate::results::{Cell, Results, Round};
 use crate::statistics::Spread;
 
-/// Of a server's settings, those that a reader asks for first.
+/// The server settings that matter most.
 const VARIABLES: [&str; 5] = [
     "innodb_flush_log_at_trx_commit",
     "innodb_buffer_pool_size",
@@ -57,7 +57,7 @@ pub(super) fn failures(results: &Results) -> Vec<String> {
     results.cells.iter().flat_map(|cell| -> Vec<String> { each(cell) }).collect()
 }
 
-/// Statements and transactions that were tried again.
+/// Retried statements and transactions.
 fn tried_again(round: &Round) -> Option<f64> {
     let refusals = &round.refusals;
     let all = [
@@ -125,7 +125,7 @@ pub(super) const HEAD: [&str; 19] = [
     "client µs/st",
     "its switches/st",
     "lock waits/s",
-    "tried again",
+    "retries",
     "idle",
     "server",
     "client",
@@ -169,9 +169,9 @@ pub(super) fn cell_fields(cell: &Cell) -> Vec<String> {
 /// The charts that only a server has.
 pub(super) fn charts(panel: &Panel<'_>) -> Vec<Chart> {
     type Figure = fn(&Round) -> Option<f64>;
-    let wanted: [(&str, &str, &str, Figure); 4] = [
+    let expected: [(&str, &str, &str, Figure); 4] = [
         (
-            "Processor time of the server per statement",
+            "CPU time of the server per statement",
             "User and system time of the server's process.",
             "µs per statement",
             |r| r.server.server_cpu_us_per_statement,
@@ -191,7 +191,7 @@ pub(super) fn charts(panel: &Panel<'_>) -> Vec<Chart> {
         ("Tried again", "Deadlocks, timeouts and refusals in a round.", "errors", tried_again),
     ];
     let chart = |(title, note, unit, figure)| of_figure(panel, title, note, unit, figure);
-    wanted.into_iter().filter_map(chart).collect()
+    expected.into_iter().filter_map(chart).collect()
 }
 
 /// One or two sentences that a panel comes down to.
@@ -201,8 +201,8 @@ pub(super) fn conclusion(panel: &Panel<'_>) -> Option<String> {
     let best = limited.max_by(|a, b| last(a).total_cmp(&last(b)))?;
     let none = panel.reference(best, "none")?;
     let threads = panel.last_common(best, none)?;
-    let (ours, theirs) = (best.at(threads)?, none.at(threads)?);
-    let gain: Spread = ratio(ours, theirs, throughput)?;
+    let (flifo, unlimited) = (best.at(threads)?, none.at(threads)?);
+    let gain: Spread = ratio(flifo, unlimited, throughput)?;
     let setting =
         if best.concurrency > 0 { format!("limit {}", best.concurrency) } else { "limit found".into() };
     let mut text = format!(
@@ -210,13 +210,15 @@ pub(super) fn conclusion(panel: &Panel<'_>) -> Option<String> {
         best.policy,
         compared(gain, "the server without a limit")
     );
-    if let Some((ours, theirs)) =
-        ours.summary.server_cpu_median_us_per_statement.zip(theirs.summary.server_cpu_median_us_per_statement)
+    if let Some((flifo, unlimited)) = flifo
+        .summary
+        .server_cpu_median_us_per_statement
+        .zip(unlimited.summary.server_cpu_median_us_per_statement)
     {
         text += &format!(
-            ", with {} us of the server's processor time per statement against {}",
-            format::count(ours),
-            format::count(theirs)
+            ", with {} us of the server's CPU time per statement against {}",
+            format::count(flifo),
+            format::count(unlimited)
         );
     }
     text.push('.');

@@ -24,7 +24,7 @@ pub fn cell_heading(style: Style) -> String {
     bold(&heading, style)
 }
 
-/// A cell as one line of fixed columns, without newline: to be printed as each cell finishes.
+/// A cell as one line of fixed columns, without newline: printed as each cell finishes.
 pub fn cell_line(cell: &Cell, style: Style) -> String {
     let key = &cell.key;
     let (from, to) = if style.colour { (ansi(&key.policy), "\x1b[0m") } else { ("", "") };
@@ -42,7 +42,7 @@ pub fn cell_line(cell: &Cell, style: Style) -> String {
     )
 }
 
-/// Everything that is told at the end of a run.
+/// The whole report at the end of a run.
 pub fn final_report(results: &Results, style: Style) -> String {
     let mut text = String::new();
     let published = Flifo2009::load();
@@ -66,7 +66,7 @@ pub fn final_report(results: &Results, style: Style) -> String {
     }
     for panel in &panels {
         let causes = if panel.is_server() {
-            let title = "Why: statements the server counted; for each its time, the client's, its switches; row-lock waits; processors (% of all)";
+            let title = "Why: statements the server counted; for each its time, the client's, its switches; row-lock waits; CPUs (% of all)";
             (title, server::table(detail_rows(panel), style))
         } else {
             ("Why: wake-ups, work per slot, CPUs (% of all)", cause_table(panel, style))
@@ -137,12 +137,12 @@ pub fn final_report(results: &Results, style: Style) -> String {
 
 fn published_title(published: &Flifo2009) -> String {
     format!(
-        "published curve ({}, {}, {}); other processors, so ratios only",
+        "published curve ({}, {}, {}); other CPUs, so ratios only",
         published.source, published.year, published.server
     )
 }
 
-/// A row per number of threads, a column per curve, whose name is as `head` gives it.
+/// A row per number of threads, a column per curve, named by `head`.
 pub(super) fn throughput_table(panel: &Panel<'_>, head: impl Fn(&Curve<'_>) -> Field, style: Style) -> Table {
     rate_table(panel, head, Cell::throughput, style)
 }
@@ -162,7 +162,7 @@ fn rate_table(
     right_aligned(table, 0)
 }
 
-/// A row per curve: peak, last point, what is left of the peak, and the ratios at the last point.
+/// A row per curve: peak, last point, the share of the peak that remains, and the ratios at the last point.
 fn ratio_table(panel: &Panel<'_>, style: Style) -> Table {
     let mut table = table(style);
     table.set_header([
@@ -393,7 +393,7 @@ mod tests {
     fn the_report_tells_everything_in_the_width_given() {
         let results = fixture::results();
         let text = final_report(&results, PLAIN);
-        let wanted = [
+        let expected = [
             "point-select, socket: limit 4, 5000 tickets",
             "read-only, socket: limit 4, 5000 tickets",
             "last / peak",
@@ -405,14 +405,14 @@ mod tests {
             "0.28",
             "FLIFO does 2.50 times FIFO's work as published (with 1024 connections here), 1.",
         ];
-        fixture::assert_told(&text, &wanted, PLAIN);
+        fixture::assert_told(&text, &expected, PLAIN);
         assert!(!text.contains('\x1b') && !text.contains("interrupted"));
     }
 
     #[test]
     fn a_report_of_changes_tells_what_they_took() {
         let text = final_report(&fixture::writing(), PLAIN);
-        let wanted = [
+        let expected = [
             "Engine: flush_log_at_trx_commit 2, redo log of 128 MiB",
             "hot-rows-100, socket: limit 4, 5000 tickets",
             "Statements per second",
@@ -421,7 +421,7 @@ mod tests {
             "hard stops",
             "redo MB/s",
         ];
-        fixture::assert_told(&text, &wanted, PLAIN);
+        fixture::assert_told(&text, &expected, PLAIN);
         assert!(!text.contains("published curve") && !text.contains("log was full"));
         assert!(!final_report(&fixture::results(), PLAIN).contains("redo"));
     }
@@ -430,7 +430,7 @@ mod tests {
     fn a_server_s_report_tells_what_the_server_counted() {
         let results = fixture::server();
         let text = final_report(&results, PLAIN);
-        let wanted = [
+        let expected = [
             "Server: 10.11.6-MariaDB at unix:/made/up.sock",
             "hot-rows-100, prepared: limit 4",
             "Latency of a statement",
@@ -438,7 +438,7 @@ mod tests {
             "server us",
             "Not measured: hot-rows-100 quantum with 256 connections, round 3: connection 7 was lost",
         ];
-        fixture::assert_told(&text, &wanted, PLAIN);
+        fixture::assert_told(&text, &expected, PLAIN);
         assert!(!text.contains("published curve") && !text.contains("1 + W/S"));
     }
 

@@ -1,4 +1,4 @@
-//! Files of results, and what may be wrong with one.
+//! Results files, and their errors.
 
 use std::fs::File;
 use std::io::{self, Read};

@@ -1,4 +1,4 @@
-//! What the machine is, for the head of a report.
+//! The description of the machine, for the head of a report.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::mounts::mount_of;
 #[serde(default)]
 pub struct Machine {
     pub cpu_model: String,
-    /// Processors this process may use.
+    /// CPUs that this process may use.
     pub cores: u32,
     pub memory_bytes: u64,
     pub kernel: String,
@@ -24,7 +24,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Asks the kernel. `data_dir` may not exist yet. What cannot be found out reads `unknown`, or 0.
+    /// Reads the description from the kernel. `data_dir` may not exist yet. Unknown values are `unknown`, or 0.
     pub fn detect(data_dir: &Path) -> Self {
         let known = |text: Option<String>| text.unwrap_or_else(|| "unknown".into());
         let kernel = rustix::system::uname();

@@ -1,15 +1,15 @@
-//! Reads the machine's counters beside a running cell.
+//! Samples the machine's counters during a cell.
 //!
-//! Protocol: [`Sampler::start`] takes a first reading and starts one thread that takes another every second;
-//! [`Sampler::finish`] stops it at once and takes the last reading, so that a cell shorter than a second has
-//! figures too. Totals are differences between the first and the last reading; the rows lie between.
-//! Call `finish` **before the client threads end**: their CPU time is read from `/proc/self/task`, and a
-//! thread that has ended is no longer there. (Its last reading is then used.) Whose load ends by itself calls
-//! [`Sampler::look`] before that, for the run queue.
+//! Protocol: [`Sampler::start`] takes a first reading and starts one thread that takes another every second.
+//! [`Sampler::finish`] stops it at once and takes the last reading, so that a cell shorter than a second has figures
+//! too. Totals are differences between the first and the last reading, with the rows in between. Call `finish` **before
+//! the client threads end**: their CPU time is read from `/proc/self/task`, and a thread that has ended is no longer
+//! there. (Its last reading is then used.) If the load ends by itself, call [`Sampler::look`] before that, for the run
+//! queue.
 //!
 //! Cost: two small files and one per client thread each second. Client threads are a handful.
 //!
-//! Failure: a counter that cannot be read makes its figures `None`; a cell never fails for it.
+//! Failure: an unreadable counter makes its figures `None`; it never fails a cell.
 
 mod machine;
 mod reading;
@@ -29,7 +29,7 @@ pub use reading::{Switches, process_ns};
 /// Time between samples, as vmstat's usual `1`.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Whose processor time is the server's.
+/// Whose CPU time counts as the server's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Server {
     /// This process's, without its client threads.
@@ -38,7 +38,7 @@ pub enum Server {
     Process(Option<u32>),
 }
 
-/// What was seen while a cell ran.
+/// The samples of a cell.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Samples {
     /// One row a second, and one for the rest at the end.
@@ -67,8 +67,7 @@ struct Look {
 
 impl Sampler {
     /// Takes the first reading and starts the thread. `client_tids` are the kernel's thread ids
-    /// (`rustix::thread::gettid`) of this process's client threads; `server` says whose time is the
-    /// server's.
+    /// (`rustix::thread::gettid`) of this process's client threads; `server` says whose CPU time is the server's.
     pub fn start(server: Server, client_tids: Vec<u32>) -> Self {
         let (stop, stopped) = mpsc::channel();
         let first = Reading::now(server, &client_tids, None);
@@ -92,13 +91,13 @@ impl Sampler {
         Sampler { stop, thread, first, server, client_tids, looked: None }
     }
 
-    /// Takes the last sample of the run queue, for whose load ends by itself: call it shortly before that. Later ones
-    /// would see a machine that comes to rest.
+    /// Takes the last sample of the run queue, for a load that ends by itself: call it shortly before the end. Later
+    /// samples would see an idle machine.
     pub fn look(&mut self) {
         self.looked = Stat::now().map(|stat| Look { at: Instant::now(), running: stat.running });
     }
 
-    /// Stops and adds up. Call it while the client threads still live.
+    /// Stops and computes the totals. Call it while the client threads still live.
     pub fn finish(self) -> Samples {
         // Fails only without a thread, and then there is nothing to stop.
         let _ = self.stop.send(());
@@ -207,7 +206,7 @@ mod tests {
         );
         assert_eq!(samples.seconds.len(), 2);
         let row = &samples.seconds[1];
-        // 200 ticks a second on 2 processors; the server ran 1 s of 2, the clients half a second.
+        // 200 ticks a second on 2 CPUs; the server ran 1 s of 2, the clients half a second.
         assert_eq!((row.at_s, row.context_switches_per_s), (2.0, Some(5000.0)));
         assert_eq!((row.cpu_user, row.cpu_system, row.cpu_idle), (Some(30.0), Some(10.0), Some(50.0)));
         assert_eq!((row.cpu_iowait, row.cpu_steal), (Some(8.0), Some(2.0)));

@@ -1,4 +1,4 @@
-//! One reading of the counters: what the kernel says of the machine, a process, its threads.
+//! One reading of the kernel's counters of a machine, a process, its threads.
 
 use std::collections::HashMap;
 use std::fs;
@@ -21,7 +21,7 @@ pub(super) struct Reading {
     pub(super) client_ns: Vec<u64>,
 }
 
-/// What `/proc/stat` says, in ticks of all processors together.
+/// The counters in `/proc/stat`, in ticks of all CPUs together.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Stat {
     /// Nice included; guests are in it already.
@@ -92,7 +92,7 @@ pub(crate) fn thread_ns(tid: u32) -> Option<u64> {
     }
 }
 
-/// Nanoseconds that another process has run, its ended threads included, in the kernel's ticks (10 ms).
+/// Nanoseconds that another process has run, including its ended threads, in the kernel's ticks (10 ms).
 pub fn process_ns(pid: u32) -> Option<u64> {
     ns_of_stat(&format!("/proc/{pid}/stat"))
 }
@@ -102,7 +102,7 @@ fn ns_of_stat(path: &str) -> Option<u64> {
     Some((stat.utime + stat.stime) * (1_000_000_000 / rustix::param::clock_ticks_per_second().max(1)))
 }
 
-/// Context switches, voluntary and not, of the threads of a process that live at one moment, by their ids.
+/// Context switches, voluntary and involuntary, of the live threads of a process, by their ids.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Switches(pub HashMap<u32, u64>);
 
@@ -125,7 +125,7 @@ impl Switches {
         Some(Switches(all))
     }
 
-    /// How many since an earlier moment. A thread that came meanwhile counts from 0, one that ended not at all.
+    /// The number since an earlier reading. A new thread counts from 0, an ended one not at all.
     pub fn since(&self, earlier: &Switches) -> u64 {
         let before = |tid| earlier.0.get(tid).copied().unwrap_or(0);
         self.0.iter().map(|(tid, count)| count.saturating_sub(before(tid))).sum()

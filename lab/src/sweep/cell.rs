@@ -1,4 +1,4 @@
-//! One round of one cell: a new scheduler, a settled load, a window, and everything counted beside it.
+//! One round of one cell: a new scheduler, a settled load, a window, and its counters.
 
 use std::time::Duration;
 
@@ -9,15 +9,15 @@ use super::changes;
 use super::plan::{Plan, Step};
 use crate::error::Error;
 use crate::figures::{self, quantile_us};
-use crate::front::{Front, FrontKind, Tally};
+use crate::front::{Front, FrontKind, WindowCounters};
 use crate::results::{CellKey, DiskFigures, Fairness, Round};
 use crate::sampler::{Sampler, Server};
 use crate::workload::{Load, Shape, Totals};
 use crate::{clock, interrupt};
 use flifo_engine::Database;
 
-/// How long before the window's end the counters and the run queue are looked at for the last time. The clients end with
-/// the window and roll back what they have open: that is none of the load.
+/// Time from the last sample of the counters and the run queue to the window's end. The clients end with
+/// the window and roll back open transactions, which is not part of the load.
 const LAST_LOOK_NS: u64 = 20_000_000;
 
 /// What a step is run with, besides its plan.
@@ -57,7 +57,7 @@ pub(super) fn key(step: &Step, plan: &Plan, front: FrontKind) -> CellKey {
     }
 }
 
-/// Runs one step: its figures, `None` if Ctrl-C cut it off; and what it changed in the table.
+/// Runs one step; returns its figures, `None` after Ctrl-C, and its changes of the table.
 pub(super) fn run(
     bench: &Bench<'_>,
     plan: &Plan,
@@ -79,47 +79,48 @@ pub(super) fn run(
     let mut interrupted = interrupt::sleep_until(|| window.start_ns().min(window.end_ns()));
     let mut sampler = Sampler::start(Server::RestOfThisProcess, front.client_tids().to_vec());
     let before = Counted::now(&admission, bench.database);
-    let mut looks = changes::Looks::from(window.start_ns(), &before.engine);
+    let mut change_sampler = changes::ChangeSampler::from(window.start_ns(), &before.engine);
     interrupted = interrupted
         || interrupt::sleep_until(|| {
-            looks.look(bench.database);
+            change_sampler.look(bench.database);
             window.end_ns().saturating_sub(LAST_LOOK_NS)
         });
     sampler.look();
     let after = Counted::now(&admission, bench.database);
-    looks.end(&after.engine, after.at_ns, window.end_ns());
+    change_sampler.end(&after.engine, after.at_ns, window.end_ns());
     interrupted = interrupted || interrupt::sleep_until(|| window.end_ns());
     let mut samples = sampler.finish();
-    looks.note(&mut samples.seconds);
+    change_sampler.note(&mut samples.seconds);
     if interrupted {
         window.cut();
     }
-    let tally = front.finish()?;
+    let counters = front.finish()?;
     if interrupted {
-        return Ok((None, tally.changes));
+        return Ok((None, counters.changes));
     }
 
     let elapsed = Duration::from_nanos(window.end_ns() - window.start_ns());
     let counted = Duration::from_nanos(after.at_ns - before.at_ns);
-    let round = Round::new(step.round, elapsed.as_secs_f64(), tally.statements, tally.transactions, samples);
+    let round =
+        Round::new(step.round, elapsed.as_secs_f64(), counters.statements, counters.transactions, samples);
     let round = Round {
-        p50_ms: tally.latency_ms(0.50),
-        p95_ms: tally.latency_ms(0.95),
-        p99_ms: tally.latency_ms(0.99),
-        max_ms: latency_max_ms(&tally),
+        p50_ms: counters.latency_ms(0.50),
+        p95_ms: counters.latency_ms(0.95),
+        p99_ms: counters.latency_ms(0.99),
+        max_ms: latency_max_ms(&counters),
         admission: figures::admission(&after.admission.since(&before.admission)),
-        fairness: Fairness::of(&tally.per_connection),
+        fairness: Fairness::of(&counters.per_connection),
         disk: disk_figures(&before.engine, &after.engine, counted),
-        changes: changes::figures(&before.engine, &after.engine, counted, &looks),
-        refusals: tally.retries.figures(),
-        ..round.with_seconds(&tally.seconds)
+        changes: changes::figures(&before.engine, &after.engine, counted, &change_sampler),
+        refusals: counters.retries.figures(),
+        ..round.with_seconds(&counters.seconds)
     };
-    Ok((Some(round), tally.changes))
+    Ok((Some(round), counters.changes))
 }
 
 /// The longest wait; there is one even if no transaction ended.
-fn latency_max_ms(tally: &Tally) -> Option<f64> {
-    (tally.latency_ns_max > 0).then_some(tally.latency_ns_max as f64 / 1e6)
+fn latency_max_ms(counters: &WindowCounters) -> Option<f64> {
+    (counters.latency_ns_max > 0).then_some(counters.latency_ns_max as f64 / 1e6)
 }
 
 fn disk_figures(before: &EngineStats, after: &EngineStats, elapsed: Duration) -> DiskFigures {

@@ -1,4 +1,4 @@
-//! The engine's counters of what concerns changes, between the two ends of a round.
+//! The engine's counters of changes, between the two ends of a round.
 
 use std::time::Duration;
 
@@ -18,8 +18,8 @@ fn age_share(stats: &EngineStats) -> f64 {
     age_bytes(stats) as f64 / stats.redo.capacity_bytes.max(1) as f64
 }
 
-/// What is looked at while a window lasts: the checkpoint's age, and each second's counters.
-pub(super) struct Looks {
+/// The samples during a window: the checkpoint's age, and each second's counters.
+pub(super) struct ChangeSampler {
     age_share_max: f64,
     next_look_ns: u64,
     start_ns: u64,
@@ -28,14 +28,14 @@ pub(super) struct Looks {
     seconds: Vec<EngineSecond>,
 }
 
-impl Looks {
+impl ChangeSampler {
     /// A look sums up the counters of all threads, so there are no more of them than are needed.
     const APART_NS: u64 = 100_000_000;
 
     /// From the window's start on, where it is so.
     pub(super) fn from(start_ns: u64, stats: &EngineStats) -> Self {
         let now_ns = clock::now_ns();
-        Looks {
+        ChangeSampler {
             age_share_max: age_share(stats),
             next_look_ns: now_ns + Self::APART_NS,
             start_ns,
@@ -44,7 +44,7 @@ impl Looks {
         }
     }
 
-    /// Looks again if it is time to.
+    /// ChangeSampler again if it is time to.
     pub(super) fn look(&mut self, database: &Database) {
         let now_ns = clock::now_ns();
         let whole = self.whole_seconds(now_ns);
@@ -57,7 +57,7 @@ impl Looks {
         self.fill(whole, &stats, now_ns);
     }
 
-    /// The last look, just before the window's end: what was counted since the last whole second stands for the whole of its last.
+    /// The last sample, just before the window's end: it counts for the rest of the window's last second.
     pub(super) fn end(&mut self, stats: &EngineStats, now_ns: u64, window_end_ns: u64) {
         self.age_share_max = self.age_share_max.max(age_share(stats));
         self.fill(self.whole_seconds(window_end_ns), stats, now_ns);
@@ -76,7 +76,7 @@ impl Looks {
         }
     }
 
-    /// Notes each second's counters beside what else was sampled in it; not if that was not sampled by the second.
+    /// Adds each second's counters to the other samples of that second, if these exist.
     pub(super) fn note(&mut self, seconds: &mut [Second]) {
         if seconds.len() < self.seconds.len() {
             return;
@@ -105,7 +105,7 @@ pub(super) fn figures(
     before: &EngineStats,
     after: &EngineStats,
     elapsed: Duration,
-    looks: &Looks,
+    sampler: &ChangeSampler,
 ) -> ChangeFigures {
     let waits = after.waits.since(&before.waits);
     let wait_us = |reason, quantile| quantile_us(waits.waits_ns(reason), quantile);
@@ -118,7 +118,7 @@ pub(super) fn figures(
         log_wait_p50_us: wait_us(WaitReason::LogSync, 0.50),
         log_wait_p99_us: wait_us(WaitReason::LogSync, 0.99),
         checkpoint_age_bytes: Some(age_bytes(after)),
-        checkpoint_age_share_max: Some(looks.age_share_max),
+        checkpoint_age_share_max: Some(sampler.age_share_max),
         redo_hard_stops: Some(after.redo.hard_stops - before.redo.hard_stops),
         redo_holds: Some(waits.count(WaitReason::RedoSpace)),
         history_length: Some(after.txns.history),

@@ -1,4 +1,4 @@
-//! The settings of the embedded engine that matter to changes.
+//! The settings of the embedded engine for changes.
 
 use clap::Args;
 use flifo_engine::{EngineConfig, FlushLog};
@@ -8,25 +8,25 @@ use crate::cli::{Bytes, bytes, number};
 /// Options of `flifo sweep` for the engine.
 #[derive(Debug, Clone, Args)]
 pub struct EngineArgs {
-    /// What of a commit has happened when it returns: 1 it is on the device, 2 the operating system has it, 0 nothing
+    /// Durability of a commit when it returns: 1 on the device, 2 in the operating system, 0 neither
     ///
-    /// As innodb_flush_log_at_trx_commit. 1, which loses nothing in a power cut, is the engine's default; the published
-    /// experiments were made with 2.
+    /// As innodb_flush_log_at_trx_commit. 1, the engine's default, loses nothing in a power cut; the published
+    /// experiments used 2.
     #[arg(help_heading = "Data and engine", long, value_name = "0|1|2", value_parser = flush_log, default_value = "1", conflicts_with = "target")]
     pub flush_log_at_trx_commit: FlushLog,
 
-    /// What the redo log holds, bytes, or with K, M, G (of 1024)
+    /// Capacity of the redo log, bytes, or with K, M, G (of 1024)
     ///
-    /// The smaller it is, the earlier changed pages must be written. A log of another size is made anew.
+    /// The smaller it is, the earlier changed pages must be written. A log of another size is replaced.
     #[arg(help_heading = "Data and engine", long, value_name = "SIZE", value_parser = redo_capacity, default_value = "128M", conflicts_with = "target")]
     pub redo_capacity: u64,
 
-    /// Rollback segments of new data, over which the undo of transactions is spread; data with another number are
-    /// loaded anew
+    /// Rollback segments of new data, over which transactions spread their undo; data with another number are loaded
+    /// again
     #[arg(help_heading = "Data and engine", long, value_name = "N", value_parser = rollback_segments, default_value = "16", conflicts_with = "target")]
     pub rollback_segments: u32,
 
-    /// Whether pages are written to the doublewrite area before their places
+    /// Write pages to the doublewrite area before their own location
     #[arg(help_heading = "Data and engine", long, value_name = "on|off", value_parser = on_off, default_value = "on", action = clap::ArgAction::Set, conflicts_with = "target")]
     pub doublewrite: bool,
 }

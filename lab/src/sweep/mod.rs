@@ -3,10 +3,10 @@
 mod cell;
 mod changes;
 pub mod engine;
-mod ledger;
 pub mod plan;
 pub mod prepare;
 mod run;
+mod table_audit;
 
 pub use run::sweep;
 pub(crate) use run::{Ran, Subject, measure_and_keep};

@@ -1,4 +1,4 @@
-//! What is measured, in which order.
+//! The plan: what is measured, in which order.
 //!
 //! A round is one pass over everything: all numbers of connections, and at each the settings in turn
 //! (A B C, then C B A). What slows the machine for a while slows neighbours alike, so that figures of one round
@@ -13,10 +13,10 @@ use crate::command::{turns, without_repeats};
 use crate::error::Error;
 use crate::workload::{Workload, stream};
 
-/// What competes: one curve of the picture.
+/// A variant: one curve of the picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Setting {
-    /// Who goes first.
+    /// The admission policy.
     pub policy: Policy,
     /// The limit; 0 under policy none, and for an adaptive one.
     pub concurrency: u32,
@@ -45,9 +45,9 @@ impl Setting {
 pub struct Step {
     /// Connections.
     pub threads: u32,
-    /// What they ask for.
+    /// The workload.
     pub workload: Workload,
-    /// Under which setting.
+    /// The setting.
     pub setting: Setting,
     /// Counts from 0.
     pub round: u32,
@@ -56,8 +56,8 @@ pub struct Step {
 }
 
 impl Step {
-    /// What makes its statements: something else at each place of a round, lest a step finds in memory what the one
-    /// before it has read for the same keys.
+    /// The seed of its statements: it differs at each position of a round, so that a step does not find the keys in
+    /// memory that the step before has read.
     pub fn seed(&self, seed: u64) -> u64 {
         stream(seed, 1 << 62 | u64::from(self.place)).next_u64()
     }
@@ -70,27 +70,27 @@ pub struct Plan {
     pub threads: Vec<u32>,
     /// Workloads.
     pub workloads: Vec<Workload>,
-    /// Settings, in the order of their turns in the first round.
+    /// Settings, in the order of the first round.
     pub settings: Vec<Setting>,
     /// Engine entries on one slot.
     pub tickets: u32,
-    /// A session's turn under `quantum`.
+    /// A session's time slice under `quantum`.
     pub quantum: Duration,
     /// Rounds.
     pub rounds: u32,
-    /// Measured per step.
+    /// Measured time per step.
     pub time: Duration,
-    /// Run before a step is measured.
+    /// Warm-up time of a step.
     pub settle: Duration,
-    /// Rows of a range, as asked for; of read-only otherwise 1000, or the table's size if that is less.
+    /// Rows of a range, if given; the default for read-only is 1000, or the table's size if that is less.
     pub range_size: u32,
     /// Rows of a range of read-write, whose default is sysbench's, smaller one.
     pub read_write_range_size: u32,
-    /// Processor time of a statement besides the engine's, microseconds.
+    /// CPU time of a statement in addition to the engine's, microseconds.
     pub statement_work_us: u16,
 }
 
-/// Rows of a range if nobody says.
+/// Default rows of a range.
 const RANGE_SIZE: u32 = 1_000;
 const READ_WRITE_RANGE_SIZE: u32 = 100;
 const QUICK_THREADS: [u32; 6] = [1, 4, 16, 64, 256, 1024];
@@ -143,7 +143,7 @@ impl Plan {
         }
     }
 
-    /// The plan for a table of so many rows.
+    /// The plan for a table of `rows` rows.
     pub fn fitted(mut self, rows: u32, is_range_given: bool) -> Result<Self, Error> {
         if is_range_given && self.range_size > rows {
             return Err(Error::Usage(format!(
@@ -182,7 +182,7 @@ impl Plan {
         steps
     }
 
-    /// How many steps there are in all.
+    /// The number of all steps.
     pub fn steps_total(&self) -> usize {
         self.threads.len() * self.workloads.len() * self.settings.len() * self.rounds as usize
     }
@@ -214,7 +214,7 @@ fn check_engine(args: &SweepArgs) -> Result<(), Error> {
                 .into(),
         ));
     }
-    // Not clap's `requires`, which is forgotten beside an option that excludes --target.
+    // Not clap's `requires`, which is ignored next to an option that excludes --target.
     let of_servers = [
         ("--admin-target", args.admin_target.is_some()),
         ("--protocol", args.protocol.is_some()),
@@ -228,7 +228,7 @@ fn check_engine(args: &SweepArgs) -> Result<(), Error> {
     }
 }
 
-/// What is not asked of a server.
+/// Refuses options that do not apply to a server.
 fn check_server(args: &SweepArgs) -> Result<(), Error> {
     let is_known = |workload: &&Workload| !matches!(workload, Workload::Insert | Workload::Ycsb(_));
     match args.workload.iter().find(|workload| !is_known(workload)) {

@@ -1,15 +1,15 @@
-//! The data: found, or made.
+//! The data: reused, or loaded.
 //!
 //! ```text
-//! DIR/flifo-lab   the mark that DIR is ours, whose first line names the layout; locked while in use
+//! DIR/flifo-lab   the mark of a data directory, whose first line names the layout; locked while in use
 //! DIR/sbtest/     the engine's database
 //! ```
-//! Only `DIR/sbtest` is ever removed, and only beside our mark. A load is complete when the property
-//! `complete` is in the database and the database was closed or checkpointed since; anything less is
-//! loaded anew, and so is what an older flifo made. A damaged database is an error: the user says what becomes of it.
+//! Only `DIR/sbtest` is ever removed, and only next to the mark. A load is complete when the database has the property
+//! `complete` and was closed or checkpointed since. Incomplete data, and data of an older flifo, are loaded again. A
+//! damaged database is an error: the user decides what to do with it.
 //!
-//! Workloads that write change rows, and those stay changed: as after a run of sysbench the table has as many rows
-//! as before, but not the loaded ones. The properties `sum_k` and `changing` are the `ledger`'s.
+//! Workloads that write change rows, and the changes stay: as after a run of sysbench the table has as many rows as
+//! before, but not the loaded ones. The properties `sum_k` and `changing` belong to `table_audit`.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -19,7 +19,7 @@ use flifo_engine::{EngineConfig, Error as EngineError, Isolation};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
-use super::ledger;
+use super::table_audit;
 use crate::error::Error;
 use crate::interrupt;
 use crate::limits;
@@ -34,44 +34,44 @@ const DATABASE_DIR: &str = "sbtest";
 const DISK_BYTES_PER_ROW: u64 = 320;
 const DISK_BYTES_BASE: u64 = 256 << 20;
 
-/// What the data shall be.
-pub struct Wanted<'a> {
-    /// Where.
+/// The required data.
+pub struct DataSpec<'a> {
+    /// The directory.
     pub dir: &'a Path,
     /// Rows of the table.
     pub rows: u32,
-    /// What makes the rows.
+    /// Seed of the rows.
     pub seed: u64,
-    /// How the engine is opened.
+    /// The engine's configuration.
     pub config: EngineConfig,
 }
 
-/// Data ready to be measured.
+/// Data ready for measurement.
 pub struct Prepared {
     pub database: Database,
     pub table: Sbtest,
-    /// What the table holds.
+    /// The totals of the table.
     pub totals: Totals,
     /// Holds the lock on the directory.
     _mark: File,
 }
 
-/// Finds or makes the data and warms the buffer pool.
-pub fn prepare(wanted: &Wanted<'_>, progress: &Progress) -> Result<Prepared, Error> {
-    let mark = claim(wanted.dir)?;
-    let home = wanted.dir.join(DATABASE_DIR);
-    let found = match look(&home, wanted)? {
+/// Finds or loads the data and warms the buffer pool.
+pub fn prepare(requested: &DataSpec<'_>, progress: &Progress) -> Result<Prepared, Error> {
+    let mark = claim(requested.dir)?;
+    let home = requested.dir.join(DATABASE_DIR);
+    let found = match look(&home, requested)? {
         Found::Ready(database) => Some(database),
         Found::Nothing => None,
         Found::Stale(why) => {
-            progress.note(&format!("{why}: loading anew"));
+            progress.note(&format!("{why}: loading again"));
             fs::remove_dir_all(&home).map_err(|error| cannot("remove", &home, &error))?;
             None
         }
     };
     let database = match found {
         Some(database) => database,
-        None => make(&home, wanted, progress)?,
+        None => make(&home, requested, progress)?,
     };
     if !database.stats().direct_io {
         progress.note(
@@ -79,9 +79,9 @@ pub fn prepare(wanted: &Wanted<'_>, progress: &Progress) -> Result<Prepared, Err
         );
     }
     let table = Sbtest::open(&database)?;
-    let totals = ledger::found(&database, &table, wanted.rows, progress)?;
-    ledger::purge_and_write(&database)?;
-    warm(&database, &table, wanted, progress)?;
+    let totals = table_audit::found(&database, &table, requested.rows, progress)?;
+    table_audit::purge_and_write(&database)?;
+    warm(&database, &table, requested, progress)?;
     Ok(Prepared { database, table, totals, _mark: mark })
 }
 
@@ -91,7 +91,7 @@ enum Found {
     Stale(String),
 }
 
-/// Makes sure that the directory is ours, or empty and now ours, and nobody else's at this time.
+/// Claims the directory if it has the mark, or is empty, and locks it against other runs.
 fn claim(dir: &Path) -> Result<File, Error> {
     fs::create_dir_all(dir).map_err(|error| cannot("create", dir, &error))?;
     let path = dir.join(MARK_FILE);
@@ -127,8 +127,7 @@ fn claim(dir: &Path) -> Result<File, Error> {
         Err(errno) => return Err(cannot("lock", &path, &errno.into())),
     }
     if is_new {
-        let text =
-            format!("{MARK}\nWhat is beside this file may be removed and made anew by 'flifo sweep'.\n");
+        let text = format!("{MARK}\n'flifo sweep' may remove and replace the other files here.\n");
         mark.write_all(text.as_bytes()).map_err(|error| cannot("write to", dir, &error))?;
     }
     Ok(mark)
@@ -149,12 +148,12 @@ fn cannot(what: &str, path: &Path, error: &io::Error) -> Error {
     Error::Data(format!("cannot {what} {}: {error}; {advice}", path.display()))
 }
 
-/// What is in the database's directory.
-fn look(home: &Path, wanted: &Wanted<'_>) -> Result<Found, Error> {
+/// Examines the database's directory.
+fn look(home: &Path, requested: &DataSpec<'_>) -> Result<Found, Error> {
     if !home.exists() {
         return Ok(Found::Nothing);
     }
-    let database = match Database::open(home, wanted.config.clone()) {
+    let database = match Database::open(home, requested.config.clone()) {
         Ok(database) => database,
         Err(EngineError::HalfCreated { .. } | EngineError::NoDatabase { .. }) => {
             return Ok(Found::Stale(format!("the load of {} was not completed", home.display())));
@@ -167,7 +166,7 @@ fn look(home: &Path, wanted: &Wanted<'_>) -> Result<Found, Error> {
         }
         Err(error) => return Err(damaged(home, error)),
     };
-    for (name, want) in properties(wanted) {
+    for (name, want) in properties(requested) {
         let found = database.property(name).map_err(|error| damaged(home, error))?;
         let found = found.map(|value| String::from_utf8_lossy(&value).into_owned());
         if found.as_deref() != Some(&want) {
@@ -175,27 +174,27 @@ fn look(home: &Path, wanted: &Wanted<'_>) -> Result<Found, Error> {
             return stale(&database, home, name, &found, &want);
         }
     }
-    // An open database has as many files as it has, whatever the configuration asks for.
-    let (found, want) = (database.stats().data_files, wanted.config.data_files);
+    // An existing database keeps its number of files, whatever the configuration is.
+    let (found, want) = (database.stats().data_files, requested.config.data_files);
     if found != want {
         return stale(&database, home, "data_files", &found.to_string(), &want.to_string());
     }
     Ok(Found::Ready(database))
 }
 
-/// A sound database of other data than wanted: closed, to be made anew.
+/// Closes a sound database of other data, so that it can be replaced.
 fn stale(database: &Database, home: &Path, name: &str, found: &str, want: &str) -> Result<Found, Error> {
     database.close()?;
     Ok(Found::Stale(format!("the data in {} have {name} = {found}, not {want}", home.display())))
 }
 
 /// What a complete load notes in the database; `complete` comes last.
-fn properties(wanted: &Wanted<'_>) -> [(&'static str, String); 5] {
+fn properties(requested: &DataSpec<'_>) -> [(&'static str, String); 5] {
     [
         ("row_format", row::FORMAT_VERSION.to_string()),
-        ("rows", wanted.rows.to_string()),
-        ("seed", wanted.seed.to_string()),
-        ("rollback_segments", wanted.config.rollback_segments.to_string()),
+        ("rows", requested.rows.to_string()),
+        ("seed", requested.seed.to_string()),
+        ("rollback_segments", requested.config.rollback_segments.to_string()),
         ("complete", "yes".into()),
     ]
 }
@@ -203,14 +202,14 @@ fn properties(wanted: &Wanted<'_>) -> [(&'static str, String); 5] {
 fn damaged(home: &Path, error: EngineError) -> Error {
     match error {
         EngineError::OutOfFileDescriptors { .. } | EngineError::BadOption { .. } => Error::Engine(error),
-        error => Error::Data(format!("{error} (to load anew: remove {})", home.display())),
+        error => Error::Data(format!("{error} (to load again: remove {})", home.display())),
     }
 }
 
 /// Loads the table; what a failed or interrupted load leaves is removed.
-fn make(home: &PathBuf, wanted: &Wanted<'_>, progress: &Progress) -> Result<Database, Error> {
-    limits::disk(wanted.dir, u64::from(wanted.rows) * DISK_BYTES_PER_ROW + DISK_BYTES_BASE)?;
-    let made = load(home, wanted, progress);
+fn make(home: &PathBuf, requested: &DataSpec<'_>, progress: &Progress) -> Result<Database, Error> {
+    limits::disk(requested.dir, u64::from(requested.rows) * DISK_BYTES_PER_ROW + DISK_BYTES_BASE)?;
+    let made = load(home, requested, progress);
     if made.is_err() {
         // The error that made it fail says more than one about the clearing away.
         let _ = fs::remove_dir_all(home);
@@ -218,18 +217,19 @@ fn make(home: &PathBuf, wanted: &Wanted<'_>, progress: &Progress) -> Result<Data
     made
 }
 
-fn load(home: &PathBuf, wanted: &Wanted<'_>, progress: &Progress) -> Result<Database, Error> {
-    let database = Database::create(home, wanted.config.clone())?;
+fn load(home: &PathBuf, requested: &DataSpec<'_>, progress: &Progress) -> Result<Database, Error> {
+    let database = Database::create(home, requested.config.clone())?;
     let table = Sbtest::create(&database)?;
-    let bar = progress.load(wanted.rows);
+    let bar = progress.load(requested.rows);
     let goes_on = || !interrupt::is_asked();
-    let loaded = table.load(&database, (wanted.seed, wanted.rows), goes_on, |rows| bar.set_position(rows))?;
-    if loaded.rows != i64::from(wanted.rows) {
+    let loaded =
+        table.load(&database, (requested.seed, requested.rows), goes_on, |rows| bar.set_position(rows))?;
+    if loaded.rows != i64::from(requested.rows) {
         return Err(Error::Interrupted);
     }
     bar.set_message("writing to disk");
-    ledger::note(&database, loaded)?;
-    for (name, value) in properties(wanted) {
+    table_audit::note(&database, loaded)?;
+    for (name, value) in properties(requested) {
         database.set_property(name, value)?;
     }
     database.checkpoint()?;
@@ -237,13 +237,18 @@ fn load(home: &PathBuf, wanted: &Wanted<'_>, progress: &Progress) -> Result<Data
     Ok(database)
 }
 
-/// Reads the table from its start until it, or the buffer pool, ends: what is measured is the steady
-/// state, not the first reads.
-fn warm(database: &Database, table: &Sbtest, wanted: &Wanted<'_>, progress: &Progress) -> Result<(), Error> {
-    let bar = progress.warm(wanted.rows);
+/// Reads the table from its start until it, or the buffer pool, ends, so that the sweep measures the steady state, not
+/// the first reads.
+fn warm(
+    database: &Database,
+    table: &Sbtest,
+    requested: &DataSpec<'_>,
+    progress: &Progress,
+) -> Result<(), Error> {
+    let bar = progress.warm(requested.rows);
     let session = database.session(&without_limit());
-    let fit = wanted.config.buffer_pool_bytes / row::VALUE_BYTES as u64;
-    let rows = u32::try_from(fit).unwrap_or(u32::MAX).min(wanted.rows);
+    let fit = requested.config.buffer_pool_bytes / row::VALUE_BYTES as u64;
+    let rows = u32::try_from(fit).unwrap_or(u32::MAX).min(requested.rows);
     const BATCH: u32 = 10_000;
     for first in (1..=rows).step_by(BATCH as usize) {
         if interrupt::is_asked() {
@@ -254,8 +259,8 @@ fn warm(database: &Database, table: &Sbtest, wanted: &Wanted<'_>, progress: &Pro
         let found = table.scan(&mut txn, (first, last, BATCH), |_, _| {})?;
         if found != last - first + 1 {
             return Err(Error::Data(format!(
-                "the table has {found} rows from {first} to {last}: the data are damaged; remove {} to load them anew",
-                wanted.dir.join(DATABASE_DIR).display()
+                "the table has {found} rows from {first} to {last}: the data are damaged; remove {} to load them again",
+                requested.dir.join(DATABASE_DIR).display()
             )));
         }
         bar.set_position(last.into());
@@ -305,8 +310,8 @@ mod tests {
             rollback_segments: 2,
             ..EngineConfig::default()
         };
-        let wanted = Wanted { dir: temp.path(), rows: 500, seed: 1, config };
-        let data = prepare(&wanted, &Progress::new()).unwrap();
+        let requested = DataSpec { dir: temp.path(), rows: 500, seed: 1, config };
+        let data = prepare(&requested, &Progress::new()).unwrap();
         {
             let sessions = [(); 2].map(|()| data.database.session(&without_limit()));
             // It still sees the rows as they were, so that their undo is kept.
@@ -320,7 +325,7 @@ mod tests {
             data.database.close().unwrap();
         }
         drop(data);
-        let data = prepare(&wanted, &Progress::new()).unwrap();
+        let data = prepare(&requested, &Progress::new()).unwrap();
         let stats = data.database.stats();
         assert_eq!((stats.txns.history, stats.pool.dirty_pages), (0, 0), "history, dirty pages");
         assert!(stats.txns.purged > 0, "there was nothing to purge");

@@ -6,9 +6,9 @@ use flifo_admission::Config;
 use flifo_engine::EngineConfig;
 
 use super::cell::{self, Bench};
-use super::ledger::Ledger;
 use super::plan::{Plan, Step};
-use super::prepare::{self, Prepared, Wanted};
+use super::prepare::{self, DataSpec, Prepared};
+use super::table_audit::TableAudit;
 use crate::cli::{SweepArgs, TABLE_SIZE};
 use crate::clock::Start;
 use crate::command::{Ended, and_afterwards, command_line};
@@ -36,7 +36,7 @@ pub(crate) trait Subject {
 /// How a step ended.
 pub(crate) enum Ran {
     Measured(Box<Round>),
-    /// Without figures, for this reason; the run goes on.
+    /// No figures, for this reason; the run continues.
     Failed(String),
     /// Ctrl-C cut it off.
     Interrupted,
@@ -61,17 +61,17 @@ fn sweep_engine(args: &SweepArgs, plan: &Plan, start: &Start) -> Result<Ended, E
     let progress = Progress::new();
     let config = engine_config(args);
     let rows = args.table_size.unwrap_or(TABLE_SIZE);
-    let wanted = Wanted { dir: &args.data, rows, seed: args.seed, config };
+    let wanted = DataSpec { dir: &args.data, rows, seed: args.seed, config };
     let data = prepare::prepare(&wanted, &progress)?;
     let results =
         Results::new(Machine::detect(&args.data), settings(args, plan, &data), command_line(), start.utc());
     let bench = Bench { database: &data.database, rows, seed: args.seed, front_kind: args.front };
-    let mut subject = Engine { bench, plan, data: &data, ledger: Ledger::new(&data, rows), open: None };
+    let mut subject = Engine { bench, plan, data: &data, audit: TableAudit::new(&data, rows), open: None };
     let (measured, kept) = measure_and_keep(args, plan, &mut subject, &progress, results, start);
-    // The connections' sessions end first: nobody changes anything from here on.
+    // The connections' sessions end first: no changes follow.
     drop(subject.open.take());
-    // Whether or not all was written: who does not close the account has the next run count the table anew.
-    let closed = measured.and_then(|ended| subject.ledger.close(&progress).map(|()| ended));
+    // Even if some output failed: without the final audit the next run counts the table again.
+    let closed = measured.and_then(|ended| subject.audit.close(&progress).map(|()| ended));
     drop(subject);
     let closed = closed
         .map_err(|error| with_remedy(error, &args.data))
@@ -92,7 +92,7 @@ pub(crate) fn measure_and_keep(
     results.elapsed_s = start.elapsed_s();
     results.interrupted = !matches!(measured, Ok(Ended::Done));
 
-    // What was measured is worth keeping, whatever ended the run; its error is told all the same.
+    // The measurements are worth keeping after any error, which is still returned.
     let kept = match measured {
         Ok(Ended::Interrupted) if results.cells.is_empty() => Err(Error::Interrupted),
         _ => report::keep(&results, args.json.as_deref(), args.html.as_deref(), args.svg.as_deref())
@@ -101,12 +101,12 @@ pub(crate) fn measure_and_keep(
     (measured, kept)
 }
 
-/// Damaged data are found by whoever reads them; what to do about it depends on where they are.
+/// Adds the remedy for damaged data, which depends on their directory.
 fn with_remedy(error: Error, dir: &Path) -> Error {
     if error.exit_code() != EXIT_DATA || matches!(error, Error::Data(_)) {
         return error;
     }
-    Error::Data(format!("{error} (to load anew: remove {})", dir.display()))
+    Error::Data(format!("{error} (to load again: remove {})", dir.display()))
 }
 
 /// The embedded engine.
@@ -114,7 +114,7 @@ struct Engine<'a> {
     bench: Bench<'a>,
     plan: &'a Plan,
     data: &'a Prepared,
-    ledger: Ledger<'a>,
+    audit: TableAudit<'a>,
     open: Option<(u32, Front)>,
 }
 
@@ -134,9 +134,9 @@ impl Subject for Engine<'_> {
                 &mut self.open.insert((step.threads, front)).1
             }
         };
-        self.ledger.before(step.workload)?;
+        self.audit.before(step.workload)?;
         let (round, changes) = cell::run(&self.bench, self.plan, step, front)?;
-        self.ledger.after(step.workload, changes)?;
+        self.audit.after(step.workload, changes)?;
         Ok(round.map_or(Ran::Interrupted, |round| Ran::Measured(Box::new(round))))
     }
 }
@@ -152,8 +152,8 @@ fn measure(
     let mut bar = progress.sweep(plan.steps_total(), plan.settle + plan.time);
     bar.row(&report::cell_heading(Style::stdout()));
     for step in plan.steps() {
-        // It may have come when a window was closed already: such a round counts. But what it left in the table is not
-        // tidied up then, so none may follow.
+        // It may have come after the window closed: then the round counts. But its changes to the table are not reset,
+        // so no round may follow.
         if is_asked() {
             bar.finish();
             return Ok(Ended::Interrupted);
@@ -243,7 +243,7 @@ fn check_limits(args: &SweepArgs, plan: &Plan) -> Result<(), Error> {
     limits::memory(args.buffer_pool.0, replies_bytes(args.front, plan, threads))
 }
 
-/// A connection keeps its largest reply, a sorted copy of it, and what is under way in its socket.
+/// Memory of a connection: its largest reply, a sorted copy of it, and data in its socket.
 fn replies_bytes(front: FrontKind, plan: &Plan, threads: u32) -> u64 {
     let ranges = plan.workloads.iter().filter(|workload| workload.has_ranges());
     let rows = ranges.map(|workload| plan.range_of(*workload)).max().unwrap_or(1);

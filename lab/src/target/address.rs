@@ -1,9 +1,8 @@
-//! Where the server is, and as whom: `mysql://user:password@host:port/db` or
+//! The address of the server, with account: `mysql://user:password@host:port/db` or
 //! `unix:/path/to/socket?user=..&password=..&db=..`.
 //!
-//! Letters that mean something in an address are written as in any URL, `%40` for an `@`. A password is never
-//! shown again: not in messages, not in results. What is no address may have one anywhere in it, so messages quote
-//! nothing of it.
+//! Letters with a meaning in an address are escaped as in any URL, `%40` for an `@`. A password never appears in
+//! messages or results. An invalid address may have a password anywhere in it, so messages quote no part of it.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -14,9 +13,9 @@ use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_enco
 
 const PORT: u16 = 3306;
 const DATABASE: &str = "sbtest";
-/// Where the clients of MySQL and MariaDB look for a password that nobody should read in a list of processes.
+/// The variable in which clients of MySQL and MariaDB find a password that should not appear in a list of processes.
 const PASSWORD_VARIABLE: &str = "MYSQL_PWD";
-/// What may not stand as it is in a part of an address.
+/// Characters that must be escaped in a part of an address.
 const SPECIAL: &AsciiSet =
     &CONTROLS.add(b' ').add(b'%').add(b'@').add(b':').add(b'/').add(b'?').add(b'&').add(b'#');
 const FORMS: &str = "use mysql://user[:password]@host[:port]/database or unix:/path/to/socket?user=..&db=..";
@@ -58,7 +57,7 @@ impl Place {
         }
     }
 
-    /// Whether it is this machine beyond doubt: a socket file, or a host whose every address is loopback.
+    /// Whether it is certainly this machine: a socket file, or a host whose every address is loopback.
     pub fn is_local(&self) -> bool {
         let is_loopback = |address: &SocketAddr| match address.ip() {
             IpAddr::V4(ip) => ip.is_loopback(),
@@ -98,7 +97,7 @@ impl FromStr for Address {
     }
 }
 
-/// What stands in an address; the rest has defaults.
+/// The given parts of an address; the others have defaults.
 struct Given {
     place: Place,
     user: Option<String>,
@@ -131,7 +130,7 @@ fn of_url(rest: &str) -> Result<Given, String> {
             .parse()
             .ok()
             .filter(|port| *port > 0)
-            .ok_or_else(|| format!("what stands for the port is none; {FORMS}"))?,
+            .ok_or_else(|| format!("the port is not a number from 1 to 65535; {FORMS}"))?,
     };
     let host = decoded(host)?.unwrap_or_else(|| "localhost".into());
     Ok(Given {
@@ -197,8 +196,8 @@ pub(crate) fn without_passwords(words: impl IntoIterator<Item = String>) -> Vec<
     words.into_iter().map(each).collect()
 }
 
-/// A message about a command line of these words without what may be an address, whole or in pieces: what follows
-/// `--target`, or looks like one wherever it stands.
+/// A message about a command line of these words, without any word that may be an address or a part of one: the word
+/// after `--target`, and everything that looks like an address.
 pub(crate) fn without_addresses(mut message: String, words: impl IntoIterator<Item = String>) -> String {
     let mut is_target = false;
     for word in words {
@@ -239,7 +238,7 @@ mod tests {
         assert_eq!(address.database, "bench");
         let address = parsed("mysql://app@[::1]/x");
         assert_eq!(address.place, Place::Tcp { host: "::1".into(), port: 3306 });
-        // A password with an @ that nobody has encoded.
+        // A password with an unencoded @.
         let address = parsed("mysql://app:p@ss@localhost");
         assert_eq!((address.password.0.as_str(), address.database.as_str()), ("p@ss", "sbtest"));
     }

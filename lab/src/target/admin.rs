@@ -1,8 +1,8 @@
-//! The connection over which the plugin's settings are changed and the server's counters are read.
+//! The connection that changes the plugin's settings and reads the server's counters.
 //!
-//! Settings are changed between cells, while no statement of a load is under way, and put back as they were at
-//! the end, after Ctrl-C and after an error. (The second Ctrl-C ends the process at once, and puts nothing
-//! back.) One sweep at a time has a server: a lock by name is held as long as this connection lives.
+//! Settings change between cells, while no statement of a load is in progress, and are restored at the end, after
+//! Ctrl-C and after an error. (The second Ctrl-C ends the process at once, and restores nothing.) Only one sweep at a
+//! time uses a server: it holds a named lock as long as this connection lives.
 
 use flifo_admission::Policy;
 
@@ -33,7 +33,7 @@ pub(super) struct Admin {
 }
 
 impl Admin {
-    /// Connects, asks the server what it is, and takes the lock.
+    /// Connects, reads the server's variables, and takes the lock.
     pub(super) fn open(endpoint: &Endpoint) -> Result<Self, Error> {
         let mut session = connect::administer(endpoint)?;
         let explain = |error| connect::explain(endpoint, error);
@@ -75,7 +75,7 @@ impl Admin {
             return Ok(());
         }
         let values = match setting.policy {
-            // The limit of 0 lets everybody pass; who would go first does not matter.
+            // A limit of 0 admits every statement; their order does not matter.
             Policy::None if self.before.is_empty() && self.facts.variable(CONCURRENCY) == Some("0") => {
                 return Ok(());
             }
@@ -150,7 +150,7 @@ impl Admin {
         }
     }
 
-    /// Puts back what was changed, whatever has happened since.
+    /// Restores the changed settings.
     pub(super) fn restore(&mut self) -> Result<(), Error> {
         if self.before.is_empty() {
             return Ok(());
@@ -168,7 +168,7 @@ impl Admin {
     }
 }
 
-/// Does what was forgotten: an error on the way out must not leave a server changed.
+/// Restores the settings after an error, so that no server stays changed.
 impl Drop for Admin {
     fn drop(&mut self) {
         if let Err(error) = self.restore() {
@@ -202,7 +202,7 @@ fn take_lock(session: &mut Session, endpoint: &Endpoint) -> Result<(), Error> {
     }
 }
 
-/// Whether the plugin lets the account's statements pass without asking: what the account's grants say.
+/// Whether the account's statements bypass the plugin, according to its grants.
 pub(super) fn bypasses_admission(session: &mut Session) -> Result<bool, WireError> {
     let grants = session.query("SHOW GRANTS")?;
     let all = |grant: &String| {

@@ -15,7 +15,7 @@ use crate::results::{Fairness, Round};
 use crate::sampler::{Sampler, Samples, Server};
 use crate::sweep::plan::{Plan, Step};
 
-/// What was seen from outside while the clients ran.
+/// The samples taken while the clients ran.
 struct Seen {
     before: Reading,
     after: Reading,
@@ -80,20 +80,20 @@ fn without_short_rows(mut samples: Samples) -> Samples {
 }
 
 fn round(step: &Step, window: &Window, counts: &Counts, seen: Seen) -> Round {
-    let Counts { tally, refusals } = counts;
+    let Counts { counters, refusals } = counts;
     let elapsed_s = (window.end_ns() - window.start_ns()) as f64 / 1e9;
     let server = seen.after.since(&seen.before);
-    let round = Round::new(step.round, elapsed_s, tally.statements, tally.transactions, seen.samples);
+    let round = Round::new(step.round, elapsed_s, counters.statements, counters.transactions, seen.samples);
     Round {
-        p50_ms: tally.latency_ms(0.50),
-        p95_ms: tally.latency_ms(0.95),
-        p99_ms: tally.latency_ms(0.99),
-        max_ms: (tally.latency_ns_max > 0).then_some(tally.latency_ns_max as f64 / 1e6),
+        p50_ms: counters.latency_ms(0.50),
+        p95_ms: counters.latency_ms(0.95),
+        p99_ms: counters.latency_ms(0.99),
+        max_ms: (counters.latency_ns_max > 0).then_some(counters.latency_ns_max as f64 / 1e6),
         entry: seen.after.entry(),
         admission: seen.after.admission_since(&seen.before),
-        fairness: Fairness::of(&tally.per_connection),
+        fairness: Fairness::of(&counters.per_connection),
         refusals: refusals.figures(),
         server,
-        ..round.with_seconds(&tally.seconds)
+        ..round.with_seconds(&counters.seconds)
     }
 }

@@ -1,12 +1,12 @@
 //! The clients of a server: a few threads, each an event loop that drives many connections in a closed loop.
 //!
-//! A connection has one request under way, as in the socket front, so a ready socket holds (a part of) one reply
-//! and edge-triggered events lose nothing. Per statement: a `recv`, a clock, a `send`, a share of an
-//! `epoll_wait`. Under TLS a request is sealed before the `send`, and a reply opened after the `recv`.
+//! A connection has one request in progress, as in the socket front end, so a ready socket holds a reply, or a part of
+//! one, and edge-triggered events lose nothing. Per statement: a `recv`, a clock, a `send`, a share of an `epoll_wait`.
+//! Under TLS a request is encrypted before the `send`, and a reply decrypted after the `recv`.
 //!
-//! Statements go on until [`Job::stop`] is set, which is after the window closed and the server's counters were
-//! read: both ends of the window see the full load. Who is inside a transaction then rolls it back, so that no
-//! cell leaves locks to the next.
+//! Statements continue until [`Job::stop`] is set, after the window has closed and the server's counters were read, so
+//! both ends of the window see the full load. A connection inside a transaction then rolls it back, so that no cell
+//! leaves locks to the next.
 //!
 //! ```text
 //! Running --rows, OK--> Running (next statement)         Running --stop, transaction open--> RollingBack
@@ -14,7 +14,7 @@
 //! RollingBack --OK--> Running (a new transaction), done when stopped
 //! RollingBack --error that passes--> RollingBack
 //! ```
-//! Failure: any other error, a lost connection, a wrong number of rows end the cell for all connections.
+//! Failure: any other error, a lost connection, or a wrong number of rows ends the cell for all connections.
 
 use std::mem::MaybeUninit;
 use std::sync::Arc;
@@ -33,25 +33,25 @@ use super::statement::{Call, Sql};
 use super::tls::Channel;
 use super::wire::{self, Outcome, Reply, WireError};
 use crate::clock;
-use crate::crew::Driver;
 use crate::error::Error;
-use crate::front::{Tally, Window};
+use crate::front::{Window, WindowCounters};
 use crate::interrupt;
+use crate::thread_group::Driver;
 
 /// Bytes read at once.
 const SCRATCH_BYTES: usize = 256 << 10;
 /// Events taken at once.
 const EVENTS_MAX: usize = 256;
-/// Without any reply for so long, the statements hang. A lock wait may last 50 s by default.
+/// Without any reply for this time, the statements hang. A lock wait may last 50 s by default.
 const HANG_S: u64 = 75;
-/// After Ctrl-C the replies under way are waited for so long: what they would have counted is not wanted.
+/// The maximum wait for replies after Ctrl-C, whose figures are not needed.
 const FAREWELL_S: u64 = 3;
 /// Why most connections are lost.
 const CLOSED: &str = "the server closed it";
 /// How often a wait looks for a stop.
 const SLICE_NS: i64 = 100_000_000;
 
-/// What all connections are told for one cell.
+/// The job of all connections for one cell.
 #[derive(Clone)]
 pub(super) struct Job {
     pub(super) shape: Shape,
@@ -67,11 +67,11 @@ pub(super) struct Job {
 /// Counts of one window.
 #[derive(Debug, Clone)]
 pub(super) struct Counts {
-    pub(super) tally: Tally,
+    pub(super) counters: WindowCounters,
     pub(super) refusals: Refusals,
 }
 
-/// A connection as it is handed over: logged in, with what it shall execute prepared.
+/// A connection after the login, with its statements prepared.
 pub(super) struct Opened {
     pub(super) number: u32,
     /// Its number at the server.
@@ -165,7 +165,7 @@ impl EventLoop {
     }
 }
 
-/// An error if what is waited for will hardly come, or is no longer wanted.
+/// An error if the awaited reply will hardly come, or is no longer needed.
 fn still_waiting(connections: usize, heard_ns: u64, job: &Job) -> Result<(), Error> {
     let silent_ns = clock::now_ns().saturating_sub(heard_ns);
     if silent_ns > HANG_S * 1_000_000_000 {
@@ -182,7 +182,7 @@ impl Driver for EventLoop {
     type Order = Job;
     type Report = Counts;
 
-    fn obey(&mut self, job: &Job) -> Result<Counts, Error> {
+    fn execute(&mut self, job: &Job) -> Result<Counts, Error> {
         self.run(job)
     }
 
@@ -217,7 +217,10 @@ impl<'a> Run<'a> {
         Run {
             job,
             scripts: connections.iter().map(script).collect(),
-            counts: Counts { tally: Tally::new(connections.len()), refusals: Refusals::default() },
+            counts: Counts {
+                counters: WindowCounters::new(connections.len()),
+                refusals: Refusals::default(),
+            },
             has_transactions: has_transactions(job.shape.workload),
         }
     }
@@ -254,7 +257,7 @@ impl<'a> Run<'a> {
                 }
                 let ended = self.scripts[index].transaction_ended();
                 let begun_ns = ended.then_some(connection.begun_ns);
-                self.counts.tally.reply(&self.job.window, now_ns, index, begun_ns);
+                self.counts.counters.reply(&self.job.window, now_ns, index, begun_ns);
                 ended
             }
             (State::Running(call), Outcome::Error(error)) => {
@@ -264,7 +267,7 @@ impl<'a> Run<'a> {
                 if self.has_transactions {
                     return Ok(connection.roll_back(request));
                 }
-                // Tried again: its time goes on.
+                // A retry: its time continues.
                 self.scripts[index].begin_again();
                 false
             }
@@ -281,7 +284,7 @@ impl<'a> Run<'a> {
             (State::RollingBack, Outcome::Rows(_)) => return Err(wrong_rows(Sql::Commit, 0)),
         };
         if now_ns >= self.job.window.end_ns() {
-            self.counts.tally.unanswered(&self.job.window, connection.begun_ns);
+            self.counts.counters.unanswered(&self.job.window, connection.begun_ns);
         }
         if stopped {
             let is_open = self.has_transactions && !self.scripts[index].transaction_ended();
@@ -350,7 +353,7 @@ impl Connection {
         }
     }
 
-    /// Takes what was read; the outcome once the reply is complete.
+    /// Processes received bytes; returns the outcome once the reply is complete.
     #[inline]
     fn take(&mut self, received: &[u8], opened: &mut Vec<u8>) -> Result<Option<Outcome>, WireError> {
         let Some(channel) = &mut self.opened.channel else { return self.reply.take(received) };

@@ -1,4 +1,4 @@
-//! All connections of one number of threads, and the event loops that play them.
+//! All connections of one number of threads, and the event loops that drive them.
 
 use std::thread;
 
@@ -8,49 +8,48 @@ use super::client::{Counts, EventLoop, Job, Opened};
 use super::connect;
 use super::endpoint::Endpoint;
 use super::statement::Sql;
-use crate::crew::Crew;
 use crate::error::Error;
-use crate::front::Tally;
+use crate::front::WindowCounters;
 use crate::interrupt;
+use crate::thread_group::ThreadGroup;
 
-/// Most event loops without being asked for more.
+/// Maximum number of event loops by default.
 const THREADS_MAX: usize = 16;
 /// Stack of an event loop.
 const STACK_BYTES: usize = 256 << 10;
 
-/// Event loops that play the clients on this machine, if nobody says.
+/// The default number of event loops for the clients on this machine.
 ///
-/// One per two processors: a client takes a fifth to a tenth of what a statement takes at the server. On two
-/// processors two, so that a client's thread and the server's threads that it wakes are on one processor more
-/// often; it costs less in all.
+/// One per two CPUs: a client costs a fifth to a tenth of a statement's cost at the server. On two CPUs two, so that a
+/// client's thread and the server's threads that it wakes are on one CPU more often, which costs less in total.
 pub(super) fn threads_default() -> usize {
     let cpus = cpu_count();
     if cpus == 1 { 1 } else { (cpus / 2).clamp(2, THREADS_MAX) }
 }
 
-/// Descriptors that so many connections take.
+/// Descriptors of that many connections.
 pub(super) fn descriptors(connections: u32, threads: usize) -> u64 {
     u64::from(connections) + threads as u64
 }
 
 /// The connections of one number of threads.
 pub(super) struct Clients {
-    crew: Crew<Job, Counts>,
+    group: ThreadGroup<Job, Counts>,
 }
 
 impl Clients {
-    /// Opens `connections` connections, each with what it shall execute prepared.
+    /// Opens `connections` connections, each with its statements prepared.
     pub(super) fn open(
         endpoint: &Endpoint,
         connections: u32,
-        wanted: &[Sql],
+        requested: &[Sql],
         threads: usize,
     ) -> Result<Self, Error> {
         let threads = threads.min(connections as usize);
         let share = |place: usize| -> Result<Vec<Opened>, Error> {
             (place as u32..connections)
                 .step_by(threads)
-                .map(|number| open(endpoint, number, wanted))
+                .map(|number| open(endpoint, number, requested))
                 .collect()
         };
         let share = &share;
@@ -68,25 +67,25 @@ impl Clients {
             .into_iter()
             .map(|share| share.and_then(EventLoop::new))
             .collect::<Result<Vec<_>, Error>>()?;
-        Ok(Clients { crew: Crew::start_threads("client", STACK_BYTES, loops)? })
+        Ok(Clients { group: ThreadGroup::start_threads("client", STACK_BYTES, loops)? })
     }
 
     /// Kernel ids of the event loops.
     pub(super) fn tids(&self) -> &[u32] {
-        self.crew.tids()
+        self.group.tids()
     }
 
     /// Starts a cell.
     pub(super) fn begin(&self, job: &Job) {
-        self.crew.tell(job);
+        self.group.send(job);
     }
 
     /// Waits until the cell's last reply is in; the counts of all.
     pub(super) fn finish(&mut self) -> Result<Counts, Error> {
-        let all = self.crew.collect()?;
-        let mut sum = Counts { tally: Tally::new(0), refusals: Default::default() };
+        let all = self.group.collect()?;
+        let mut sum = Counts { counters: WindowCounters::new(0), refusals: Default::default() };
         for counts in all {
-            sum.tally.add(counts.tally);
+            sum.counters.add(counts.counters);
             sum.refusals.add(&counts.refusals);
         }
         Ok(sum)
@@ -96,16 +95,16 @@ impl Clients {
 /// Every report has come: no thread hangs.
 impl Drop for Clients {
     fn drop(&mut self) {
-        self.crew.close();
+        self.group.close();
     }
 }
 
-fn open(endpoint: &Endpoint, number: u32, wanted: &[Sql]) -> Result<Opened, Error> {
+fn open(endpoint: &Endpoint, number: u32, requested: &[Sql]) -> Result<Opened, Error> {
     if interrupt::is_asked() {
         return Err(Error::Interrupted);
     }
     let mut session = connect::open(endpoint)?;
-    let prepared = connect::prepare(endpoint, &mut session, wanted)?;
+    let prepared = connect::prepare(endpoint, &mut session, requested)?;
     let id = session.greeting.connection;
     let (socket, channel) = session.into_parts();
     Ok(Opened { number, id, socket, channel, prepared })

@@ -77,14 +77,14 @@ pub(super) fn set_own_mode(session: &mut Session, endpoint: &Endpoint) -> Result
     set.map(drop).map_err(|error| explain(endpoint, error))
 }
 
-/// Prepares `wanted` for a connection of a load; the statements' numbers by their kind.
+/// Prepares statements for a connection of a load; returns their numbers by kind.
 pub(super) fn prepare(
     endpoint: &Endpoint,
     session: &mut Session,
-    wanted: &[Sql],
+    requested: &[Sql],
 ) -> Result<[Option<u32>; Sql::COUNT], Error> {
     let mut prepared = [None; Sql::COUNT];
-    for sql in wanted {
+    for sql in requested {
         prepared[*sql as usize] = match session.prepare(sql.text()) {
             Ok(statement) => Some(statement),
             Err(WireError::Server(ServerError { code: NOT_TO_BE_PREPARED, .. })) => None,

@@ -1,4 +1,4 @@
-//! A server as this command reaches it.
+//! A server and the way to reach it.
 
 use super::address::Address;
 use super::tls::{Tls, TlsArgs};

@@ -1,4 +1,4 @@
-//! What is wrong with a server, an account or a connection, in one line that says what to do.
+//! Explains an error of a server, an account or a connection, in one line that says what to do.
 
 use std::io::ErrorKind;
 
@@ -113,7 +113,9 @@ fn refused(endpoint: &Endpoint, error: &ServerError) -> Error {
         DATABASE_ACCESS_DENIED => Error::Target(format!(
             "user '{user}' may not use the database '{database}': GRANT ALL ON `{database}`.* to it, or name another"
         )),
-        HOST_NOT_ALLOWED => Error::Target(format!("the server lets nobody in from here: {told}")),
+        HOST_NOT_ALLOWED => {
+            Error::Target(format!("the server accepts no connections from this host: {told}"))
+        }
         TOO_MANY_CONNECTIONS => too_many(&told),
         NO_THREAD => Error::Limits(format!(
             "the server cannot start another thread: {told}; use fewer --threads, or raise its limits (ulimit -u, cgroup pids.max)"

@@ -1,25 +1,24 @@
-//! `flifo sweep --target`: a live MariaDB or MySQL in the embedded engine's place, with the same workloads as
-//! real SQL, and those that write.
+//! `flifo sweep --target`: a live MariaDB or MySQL in the embedded engine's place, with the same workloads as SQL,
+//! including writes.
 //!
 //! | module | holds |
 //! |---|---|
-//! | `address`, `endpoint` | where the server is and as whom; passwords that nobody sees |
+//! | `address`, `endpoint` | where the server is and as whom; passwords that are never shown |
 //! | `tls` | encrypted connections: options, certificates, records |
 //! | `wire` | the protocol: handshake, requests, replies |
 //! | `session`, `connect`, `explain` | a blocking connection; what to do when there is none |
 //! | `statement`, `script` | SQL, and a connection's endless sequence of it |
-//! | `client`, `clients` | event loops that play all connections |
-//! | `refusals` | errors after which a statement is tried again |
+//! | `client`, `clients` | event loops that drive all connections |
+//! | `refusals` | errors after which a statement is retried |
 //! | `admin` | the plugin's settings, changed between cells and put back |
 //! | `server` | what the server and its process count |
 //! | `table` | sysbench's table, found or made |
 //! | `cell`, `run` | one round; all of them |
 //!
-//! The client is part of the load: on a machine that both share, its processor time is missing at the server.
-//! Two ways were tried before this one was taken: `mysql_common`'s codecs under event loops of our own, and
-//! `mysql_async` on a current-thread tokio. Prepared point selects on two processors, processor time of the client
-//! per statement, throw-away prototypes by turns on a machine that was busy with other things too, so that only the
-//! order of size counts:
+//! The client is part of the load: on a shared machine, its CPU time is missing at the server. Prototypes of two
+//! designs were compared: `mysql_common`'s codecs under event loops of the lab, and `mysql_async` on a current-thread
+//! tokio. Prepared point selects on two CPUs, CPU time of the client per statement, interleaved prototypes on a busy
+//! machine, so that only the order of magnitude counts:
 //!
 //! | connections | here, 1 thread | here, 2 | `mysql_async` | sysbench 1.0.20 |
 //! |---|---|---|---|---|
@@ -28,9 +27,9 @@
 //! | 256 | 7 to 11 us | 8 to 11 us | 21 us | 22 to 59 us |
 //! | 1024 | 10 to 14 us | 8 to 9 us | 22 us | 59 to 73 us |
 //!
-//! Most of it is the kernel's: a `send` that wakes a server's thread on another processor. With a client thread
-//! on each processor more of them wake on their own. Several threads that share one epoll were no better than
-//! each with its own connections.
+//! Most of it is the kernel's: a `send` that wakes a server's thread on another CPU. With a client thread on each CPU
+//! more of these threads wake on the same CPU. Several threads that share one epoll were no better than threads with
+//! their own connections.
 
 mod address;
 mod admin;

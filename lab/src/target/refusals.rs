@@ -1,4 +1,4 @@
-//! Errors that pass: the statement, or its transaction, is tried again, as sysbench does.
+//! Temporary errors: the statement, or its transaction, is retried, as sysbench does.
 
 use crate::front::Window;
 use crate::results::RefusalFigures;

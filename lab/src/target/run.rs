@@ -25,9 +25,9 @@ use crate::sweep::plan::{Plan, Step};
 use crate::sweep::{Ran, Subject, measure_and_keep};
 use crate::workload::Workload;
 
-/// Rows of a new table if nobody says.
+/// Default rows of a new table.
 const TABLE_SIZE: u32 = 1_000_000;
-/// Descriptors that a server needs beside its connections, for tables and logs.
+/// Descriptors that a server needs in addition to its connections, for tables and logs.
 const SERVER_DESCRIPTORS_SPARE: u64 = 50;
 
 /// A server that is measured.
@@ -67,15 +67,15 @@ pub(crate) fn sweep(args: &SweepArgs, address: &Address, plan: Plan, start: &Sta
         && admin::bypasses_admission(&mut session).map_err(|error| connect::explain(&endpoint, error))?
     {
         progress.note(&format!(
-            "user '{}' has CONNECTION ADMIN, SUPER or REPLICATION SLAVE, so the plugin lets its statements pass without asking: put load on it as an ordinary user (and name this one with --admin-target)",
+            "user '{}' has CONNECTION ADMIN, SUPER or REPLICATION SLAVE, so its statements bypass the plugin; use an ordinary user for the load (and this one for --admin-target)",
             address.user
         ));
     }
     let cipher = session.cipher().map_err(|error| connect::explain(&endpoint, error))?;
     connect::set_own_mode(&mut session, &endpoint)?;
     session.take_time();
-    let wanted = Wanted { rows: args.table_size, rows_default: TABLE_SIZE, seed: args.seed };
-    let rows = table::prepare(&mut session, &endpoint, &wanted, &progress)?;
+    let requested = Wanted { rows: args.table_size, rows_default: TABLE_SIZE, seed: args.seed };
+    let rows = table::prepare(&mut session, &endpoint, &requested, &progress)?;
     session.say_goodbye();
     drop(session);
     let plan = plan.fitted(rows, args.range_size.is_some())?;
@@ -107,7 +107,7 @@ pub(crate) fn sweep(args: &SweepArgs, address: &Address, plan: Plan, start: &Sta
     let ended = and_afterwards(ended, restored, &progress)?;
     match failed {
         failed if failed > 0 && ended == Ended::Done => Err(Error::Target(format!(
-            "{failed} of {} rounds failed, as told above; the others were measured",
+            "{failed} of {} rounds failed, see above; the others were measured",
             plan.steps_total()
         ))),
         _ => Ok(ended),
@@ -126,27 +126,27 @@ fn check_places(addresses: [&Address; 2], allow_remote: bool) -> Result<(), Erro
 
 /// What the run takes of the server, asked before anything is touched.
 fn check_room(admin: &mut Admin, plan: &Plan, protocol: Protocol) -> Result<(), Error> {
-    let wanted = u64::from(plan.threads_max());
-    // The session of administration and the one that prepares the table are among them; the latter will be gone.
+    let requested = u64::from(plan.threads_max());
+    // Includes the session of administration and the one that prepares the table; the latter will be closed.
     let open = admin.read(&[])?.connections().unwrap_or(2).saturating_sub(1);
     let facts = &admin.facts;
     if let Some(most) = facts.number("max_connections")
-        && open + wanted > most
+        && open + requested > most
     {
         return Err(Error::Limits(format!(
-            "the server takes {most} connections, {open} are open and {wanted} more are needed: SET GLOBAL max_connections = {}, or use fewer --threads",
-            open + wanted
+            "the server takes {most} connections, {open} are open and {requested} more are needed: SET GLOBAL max_connections = {}, or use fewer --threads",
+            open + requested
         )));
     }
     if let Some(most) = facts.number("open_files_limit")
-        && open + wanted + SERVER_DESCRIPTORS_SPARE > most
+        && open + requested + SERVER_DESCRIPTORS_SPARE > most
     {
         return Err(Error::Limits(format!(
-            "the server may open {most} files and {wanted} connections are needed: start it with open_files_limit = {} (or LimitNOFILE of its unit), or use fewer --threads",
-            open + wanted + SERVER_DESCRIPTORS_SPARE
+            "the server may open {most} files and {requested} connections are needed: start it with open_files_limit = {} (or LimitNOFILE of its unit), or use fewer --threads",
+            open + requested + SERVER_DESCRIPTORS_SPARE
         )));
     }
-    let statements = wanted * prepared(plan, protocol).len() as u64;
+    let statements = requested * prepared(plan, protocol).len() as u64;
     match facts.number("max_prepared_stmt_count") {
         Some(most) if statements > most => Err(Error::Limits(format!(
             "the server keeps {most} prepared statements and {statements} are needed: SET GLOBAL max_prepared_stmt_count = {statements}, use --protocol text, fewer --threads or fewer workloads"
@@ -157,15 +157,15 @@ fn check_room(admin: &mut Admin, plan: &Plan, protocol: Protocol) -> Result<(), 
 
 /// What every connection prepares: the statements of all workloads of the run.
 fn prepared(plan: &Plan, protocol: Protocol) -> Vec<Sql> {
-    let mut wanted = Vec::new();
+    let mut requested = Vec::new();
     if protocol == Protocol::Prepared {
         for sql in plan.workloads.iter().flat_map(|workload| script::statements(*workload)) {
-            if !wanted.contains(sql) {
-                wanted.push(*sql);
+            if !requested.contains(sql) {
+                requested.push(*sql);
             }
         }
     }
-    wanted
+    requested
 }
 
 fn settings(admin: &Admin, plan: &Plan, (rows, seed): (u32, u64), threads: usize) -> Settings {
@@ -228,8 +228,8 @@ impl Live<'_> {
             _ => {
                 // The old connections first: room was checked for the most at a time.
                 drop(self.open.take());
-                let wanted = prepared(self.plan, self.protocol);
-                let clients = Clients::open(self.endpoint, step.threads, &wanted, self.threads)?;
+                let requested = prepared(self.plan, self.protocol);
+                let clients = Clients::open(self.endpoint, step.threads, &requested, self.threads)?;
                 &mut self.open.insert((step.threads, clients)).1
             }
         };

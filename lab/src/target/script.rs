@@ -1,8 +1,8 @@
-//! What a connection asks a server for, statement by statement.
+//! The requests of a connection to a server, statement by statement.
 //!
-//! The statements are those of sysbench's tests, with uniform keys (`--rand-type=uniform`) and ranges that lie
-//! inside the table. What (seed, round, connection) fixes is every statement of the endless sequence; a
-//! transaction that is begun again after an error asks for other rows, as sysbench's does.
+//! The statements are those of sysbench's tests, with uniform keys (`--rand-type=uniform`) and ranges that lie inside
+//! the table. (seed, round, connection) determines every statement of the endless sequence; a retried transaction uses
+//! other rows, as sysbench's does.
 
 use super::statement::{Call, Sql, Values};
 use crate::workload::row::digit_groups;

@@ -1,7 +1,7 @@
-//! What the server says of itself, and what the kernel says of its process.
+//! The server's own counters, and the kernel's counters of its process.
 //!
-//! The process is found by the socket's peer, or by the variable `pid_file` if the server is reached by TCP on
-//! this machine. Figures that cannot be had (another machine, a container of its own) are `None`.
+//! The process is found by the socket's peer, or by the variable `pid_file` if the server is reached by TCP on this
+//! machine. Unavailable figures (another machine, a container) are `None`.
 
 use std::collections::HashMap;
 use std::fs;
@@ -14,7 +14,7 @@ use crate::clock;
 use crate::results::{AdmissionFigures, EntryFigures, ServerFigures, Variable};
 use crate::sampler::{self, Switches};
 
-/// What of a server's settings bears on its speed.
+/// The server's settings that affect its speed.
 const VARIABLES: &[&str] = &[
     "autocommit",
     "datadir",

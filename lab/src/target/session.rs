@@ -15,7 +15,7 @@ const ERROR: u8 = 0xff;
 const OK: u8 = 0x00;
 const NULL: u8 = 0xfb;
 const QUIT: u8 = 0x01;
-/// The server does not know the account or its password, or the account asks for more, as for TLS.
+/// The server does not know the account or its password, or the account requires more, such as TLS.
 const DENIED: [u16; 2] = [1045, 1698];
 
 /// An overloaded server is slow to answer; one that takes longer than this hangs.
@@ -52,7 +52,7 @@ impl Session {
         self.link.patience = None;
     }
 
-    /// Runs a statement; its rows, none for one that has none.
+    /// Runs a statement; returns its rows, or none.
     pub(super) fn query(&mut self, sql: &str) -> Result<Vec<Row>, WireError> {
         self.request.clear();
         wire::query(&mut self.request, |body| body.extend_from_slice(sql.as_bytes()));

@@ -1,4 +1,4 @@
-//! The SQL of the workloads, as sysbench's OLTP tests have it, as text and with parameters.
+//! The SQL of the workloads, as in sysbench's OLTP tests, as text and with parameters.
 
 use std::io::Write as _;
 
@@ -75,7 +75,7 @@ pub(super) enum Values {
 }
 
 impl Call {
-    /// Whether a result of so many rows can be right: a range lies inside the table, and nobody else changes it.
+    /// Whether a result of `rows` rows can be right: a range lies inside the table, which has no other writers.
     #[inline]
     pub(super) fn expects(&self, rows: u32) -> bool {
         match (self.sql, self.values) {

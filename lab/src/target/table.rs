@@ -1,8 +1,8 @@
-//! The table: found and checked, or made. Nothing is ever dropped.
+//! The table: found and checked, or created. It is never dropped.
 //!
-//! A table that this command makes says so in its comment, `loading` until its last row and its index are there.
-//! A load that was cut off goes on where it stopped: rows come in the order of their ids, and a statement inserts
-//! all of its rows or none.
+//! A table that this command creates has `loading` in its comment until its last row and its index exist. An
+//! interrupted load continues where it stopped: rows come in the order of their ids, and a statement inserts all of its
+//! rows or none.
 
 use super::connect::explain;
 use super::endpoint::Endpoint;
@@ -16,7 +16,7 @@ use crate::workload::row;
 
 const LOADING: &str = "flifo: loading";
 const LOADED: &str = "made by flifo";
-/// Some 200 bytes each: a statement stays far below the smallest max_allowed_packet of anybody.
+/// Some 200 bytes each: a statement stays far below the smallest usual max_allowed_packet.
 const ROWS_PER_INSERT: u32 = 1_000;
 /// What a column of type INTEGER holds.
 const ROWS_MAX: u32 = i32::MAX as u32;
@@ -36,18 +36,18 @@ pub(super) struct Wanted {
 pub(super) fn prepare(
     session: &mut Session,
     endpoint: &Endpoint,
-    wanted: &Wanted,
+    requested: &Wanted,
     progress: &Progress,
 ) -> Result<u32, Error> {
     let mut table = Table { session, endpoint };
-    let rows_wanted = wanted.rows.unwrap_or(wanted.rows_default);
+    let rows_wanted = requested.rows.unwrap_or(requested.rows_default);
     if rows_wanted > ROWS_MAX {
         return Err(Error::Usage(format!("a table on a server has at most {ROWS_MAX} rows")));
     }
     match table.look()? {
         Found::Nothing => {
             table.create()?;
-            table.load(1, rows_wanted, wanted.seed, progress)?;
+            table.load(1, rows_wanted, requested.seed, progress)?;
         }
         Found::Loading => {
             let loaded = table.rows()?;
@@ -57,17 +57,17 @@ pub(super) fn prepare(
                 );
             }
             progress.note(&format!("a load of {TABLE} was cut off at {loaded} rows: going on there"));
-            table.load(loaded + 1, rows_wanted, wanted.seed, progress)?;
+            table.load(loaded + 1, rows_wanted, requested.seed, progress)?;
         }
         Found::Complete => {}
     }
-    // What is measured is the steady state, not the first reads; and a table with gaps is found now.
+    // The sweep measures the steady state, not the first reads; and this detects a table with gaps.
     let rows = table.rows()?;
     let index = table.index()?;
     table.query(&format!("SELECT COUNT(*) FROM {TABLE} FORCE INDEX ({index})"))?;
-    match wanted.rows {
-        Some(wanted) if wanted != rows => {
-            Err(table.other(&format!("it has {rows} rows, not {wanted}"), &format!("say --rows {rows}")))
+    match requested.rows {
+        Some(requested) if requested != rows => {
+            Err(table.other(&format!("it has {rows} rows, not {requested}"), &format!("say --rows {rows}")))
         }
         _ if rows == 0 => Err(table.other("it is empty", "load or drop it")),
         _ => Ok(rows),
@@ -96,7 +96,7 @@ impl Table<'_> {
         })
     }
 
-    /// A table that is not ours to use.
+    /// A table that this command must not use.
     fn other(&self, why: &str, remedy: &str) -> Error {
         Error::Target(format!(
             "the table {TABLE} in '{}' is not the one to measure: {why}; {remedy}, or name another database",
@@ -163,7 +163,7 @@ impl Table<'_> {
         }
     }
 
-    /// Reads the whole table: its rows, whose ids must be 1 to that.
+    /// Reads the whole table; returns its number of rows, whose ids must be 1 to that.
     fn rows(&mut self) -> Result<u32, Error> {
         let counted = self.query(&format!(
             "SELECT COUNT(*), MIN(id), MAX(id), SUM(LENGTH(pad)) FROM {TABLE} FORCE INDEX (PRIMARY)"

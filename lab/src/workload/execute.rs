@@ -1,20 +1,21 @@
 //! The server's side of a statement: runs it in the engine and builds the reply.
 //!
-//! The slot in admission is held from the statement's begin until its result is complete, sorting and the commit of a
-//! statement that stands alone included, and given up before the reply leaves.
+//! The slot in admission is held from the statement's begin until its result is complete, including sorting and the
+//! commit of a single statement, and released before the reply is sent.
 //!
 //! # Transactions
-//! BEGIN opens one under repeatable read, COMMIT and ROLLBACK end it. A statement without one is a transaction of its
-//! own. Those that read do so under repeatable read, too. Those that write do so under read committed: it sees
-//! nothing but the row that it changes, so that having waited for another's commit it goes on with the new version;
-//! under repeatable read each wait would end in a write conflict.
+//! BEGIN opens one under repeatable read, COMMIT and ROLLBACK end it. A statement outside is a transaction of its own.
+//! Reads run under repeatable read, too. Writes run under read committed: they read only the row that they change, so
+//! that after a wait for another's commit they continue with the new version; under repeatable read each wait would end
+//! in a write conflict.
 //!
-//! After a deadlock, a write conflict or a timeout the transaction is rolled back at once, and the client is told to run
-//! it again.
+//! After a deadlock, a write conflict or a timeout the transaction is rolled back at once, and the client retries it.
 
 use std::ops::Deref;
 
-use flifo_engine::{Error as EngineError, Isolation, Session, Spare, Spares, Transaction};
+use flifo_engine::{
+    Error as EngineError, Isolation, Scratch as PooledScratch, ScratchPool, Session, Transaction,
+};
 
 use super::row::{self, C_BYTES};
 use super::statement::{Kind, Statement};
@@ -28,7 +29,7 @@ use crate::error::Error;
 pub enum Outcome {
     /// With a result.
     Done {
-        /// Rows of the result; of a change those that were changed.
+        /// Rows of the result, or changed rows.
         rows: u32,
         /// How much it changed the sum of all `k`.
         k_change: i64,
@@ -53,10 +54,10 @@ struct Scratch {
     sorted: Vec<u8>,
 }
 
-static SCRATCH: Spares<Scratch> = Spares::new();
+static SCRATCH: ScratchPool<Scratch> = ScratchPool::new();
 
 /// The whole reply to a statement; when it is dropped, its memory is another's.
-pub struct Reply(Spare<'static, Scratch>);
+pub struct Reply(PooledScratch<'static, Scratch>);
 
 impl Deref for Reply {
     type Target = [u8];
@@ -106,7 +107,7 @@ impl<'s> Executor<'s> {
         &mut self,
         statement: &Statement,
         values: &[u8],
-    ) -> Result<(Outcome, Spare<'static, Scratch>), Error> {
+    ) -> Result<(Outcome, PooledScratch<'static, Scratch>), Error> {
         if statement.kind.is_control() {
             return Ok((self.control(statement)?, Scratch::take()));
         }
@@ -165,7 +166,7 @@ fn can_be_retried(error: Error) -> Result<Retry, Error> {
 
 impl Scratch {
     /// With room for a header, and no more in it.
-    fn take() -> Spare<'static, Scratch> {
+    fn take() -> PooledScratch<'static, Scratch> {
         let mut scratch = SCRATCH.take();
         scratch.reply.clear();
         scratch.reply.resize(HEADER_BYTES, 0);

@@ -1,8 +1,8 @@
-//! Which rows a workload asks for: generators of keys, and the keys that are inserted while it runs.
+//! The choice of rows: generators of keys, and the keys that are inserted during a run.
 //!
 //! The skewed ones are those of YCSB (Cooper, Silberstein, Tam, Ramakrishnan, Sears: Benchmarking Cloud Serving Systems
-//! with YCSB, SoCC 2010, section 5.3), over the Zipf distribution of `rand_distr`, which draws by rejection and
-//! needs no table.
+//! with YCSB, SoCC 2010, section 5.3), over the Zipf distribution of `rand_distr`, which draws by rejection and needs
+//! no table.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,7 +16,7 @@ use super::rng::Random;
 
 /// YCSB's skew: the exponent of the Zipf distribution.
 const ZIPFIAN_EXPONENT: f64 = 0.99;
-/// The ranks that are scattered over a table, whatever its size: YCSB's constant, 26.469, is the sum of so many weights.
+/// The ranks that are scattered over a table of any size: YCSB's constant, 26.469, is the sum of that many weights.
 const SCRAMBLED_RANKS: f64 = 1e10;
 
 /// Keys, some of which are more popular than others.
@@ -30,7 +30,7 @@ pub struct Zipfian {
 }
 
 impl Zipfian {
-    /// Over so many items, at least one.
+    /// Over `items` items, at least one.
     pub fn new(items: u32) -> Self {
         let zipf = |ranks| Zipf::new(ranks, ZIPFIAN_EXPONENT).expect("one rank or more, and an exponent");
         Zipfian { items, ranks: zipf(f64::from(items)), scrambled: zipf(SCRAMBLED_RANKS) }
@@ -42,9 +42,9 @@ impl Zipfian {
         (random.sample(&self.ranks) as u32).clamp(1, self.items)
     }
 
-    /// The next key, 1 to the number of items: the popular ones lie scattered over all of them. As in YCSB a rank's
-    /// hash is its key, and there are far more ranks than items: the most popular key's share is the same whatever their
-    /// number, and each is asked for.
+    /// The next key, 1 to the number of items: the popular ones are scattered over all of them. As in YCSB a rank's
+    /// hash is its key, and there are far more ranks than items: the most popular key's share is the same for any
+    /// number of items, and each key occurs.
     #[inline]
     pub fn scrambled(&self, random: &mut Random) -> u32 {
         let rank = random.sample(&self.scrambled) as u64;
@@ -78,12 +78,12 @@ pub(super) struct Inserted {
 }
 
 impl Inserted {
-    /// Nothing yet, beyond so many loaded rows.
+    /// No inserts yet, beyond `rows` loaded rows.
     pub(super) fn beyond(rows: u32) -> Self {
         Inserted { next: AtomicU32::new(rows + 1), newest: AtomicU32::new(rows), ahead: Mutex::default() }
     }
 
-    /// A key that nobody else gets.
+    /// A key that no other connection gets.
     #[inline]
     pub(super) fn next_key(&self) -> u32 {
         // Relaxed: the number is all that is passed.
@@ -99,11 +99,11 @@ impl Inserted {
             ahead.pop();
             newest += 1;
         }
-        // Within the lock, so it grows. Release: whoever reads this number finds the rows.
+        // Within the lock, so it grows. Release: a thread that reads this number finds the rows.
         self.newest.store(newest, Ordering::Release);
     }
 
-    /// The highest key such that its row and all before were inserted.
+    /// The highest key up to which all rows were inserted.
     #[inline]
     pub(super) fn newest(&self) -> u32 {
         self.newest.load(Ordering::Acquire)

@@ -1,19 +1,19 @@
-//! What the connections ask for.
+//! The requests of the connections.
 //!
 //! `point-select` is one statement a transaction. `read-only` is sysbench's OLTP read-only transaction without BEGIN
-//! and COMMIT: ten point selects, a simple range, a sum range, an ordered range and a distinct range, each a
-//! request and a reply of its own. `read-write` puts BEGIN before these, and an update of `k` (indexed), one of `c` (not
+//! and COMMIT: ten point selects, a simple range, a sum range, an ordered range and a distinct range, each a request
+//! and a reply of its own. `read-write` puts BEGIN before these, and an update of `k` (indexed), one of `c` (not
 //! indexed), the deletion and insertion of one row, and COMMIT behind them. `update-index`, `update-non-index` and
-//! `insert` are transactions of one such statement; `hot-rows-N` is `update-index` in one of the first N rows.
-//! `ycsb-a` to `ycsb-f` are YCSB's core workloads (`ycsb`).
+//! `insert` are transactions of one such statement; `hot-rows-N` is `update-index` in one of the first N rows. `ycsb-a`
+//! to `ycsb-f` are YCSB's core workloads (`ycsb`).
 //!
 //! | module | holds |
 //! |---|---|
 //! | `statement`, `wire` | a statement; how it and its reply travel |
-//! | `row`, `rng`, `keys` | a row's values, random numbers, which rows are asked for |
+//! | `row`, `rng`, `keys` | a row's values, random numbers, the choice of rows |
 //! | `sysbench`, `ycsb`, `script` | transactions, and a connection's endless sequence of them |
 //! | `table`, `execute` | the table in the engine; the server's side of a statement |
-//! | `work` | processor time of what an embedded engine does not have |
+//! | `work` | CPU time of the layers that an embedded engine does not have |
 
 use std::fmt;
 use std::str::FromStr;
@@ -53,7 +53,7 @@ pub enum Workload {
     UpdateNonIndex,
     /// A row with a new id, higher than all before.
     Insert,
-    /// An update of the indexed column in one of so many rows.
+    /// An update of the indexed column in one of this many rows.
     HotRows(u32),
     /// One of YCSB's.
     Ycsb(Ycsb),

@@ -5,7 +5,7 @@
 //!                     c    120 bytes, ten groups of eleven digits joined by '-', one space
 //!                     pad   60 bytes, five groups of eleven digits joined by '-', one space
 //! ```
-//! A row as it is loaded is a pure function of (seed, id): it can be made again without being kept.
+//! A loaded row is a pure function of (seed, id): it can be computed again at any time.
 
 use super::rng::{Random, stream};
 
@@ -15,8 +15,8 @@ pub const C_BYTES: usize = 120;
 pub const PAD_BYTES: usize = 60;
 /// Bytes of a row's values.
 pub const VALUE_BYTES: usize = 4 + C_BYTES + PAD_BYTES;
-/// Changes whenever the rows or their place in the database change: data of another version are loaded anew. 2: rows of
-/// a table with an index on `k`, no longer of a tree.
+/// Changes whenever the rows or their place in the database change: data of another version are loaded again. 2: rows
+/// of a table with an index on `k`, no longer of a tree.
 pub const FORMAT_VERSION: u32 = 2;
 
 /// The values of row `id` as it is loaded; `rows` bounds `k` as it bounds `id`.

@@ -1,8 +1,8 @@
 //! A connection's endless sequence of statements.
 //!
-//! What (seed, round, connection) fixes is every statement, but for the keys beyond the loaded rows: those are
-//! given out to all connections in turn. A transaction that is begun again after an error asks for other rows, as
-//! sysbench's does; a key that it was about to insert stays its own.
+//! (seed, round, connection) determines every statement, except keys beyond the loaded rows, which are assigned to all
+//! connections in order. A retried transaction uses other rows, as sysbench's does, but keeps a key that it was about
+//! to insert.
 
 use std::sync::Arc;
 
@@ -21,16 +21,16 @@ pub struct Shape {
     pub rows: u32,
     /// Rows of a range; at most `rows`.
     pub range: u32,
-    /// Processor time of a statement besides the engine's, microseconds.
+    /// CPU time of a statement in addition to the engine's, microseconds.
     pub work_us: u16,
 }
 
-/// What the connections of a cell run.
+/// The load of the connections of a cell.
 #[derive(Debug, Clone)]
 pub struct Load {
     /// The workload.
     pub shape: Shape,
-    /// With `round` and the connection's number, what fixes the statements.
+    /// The seed; with `round` and the connection's number it determines the statements.
     pub seed: u64,
     /// The cell's round.
     pub round: u32,
@@ -71,7 +71,7 @@ pub struct Script {
     transaction: &'static [Kind],
     /// The place of the next one in it; 0 between two transactions.
     step: usize,
-    /// The row of an operation of YCSB, or the one that was deleted and shall be inserted again.
+    /// The row of a YCSB operation, or the deleted row to be inserted again.
     key: u32,
     /// A key beyond the loaded rows that this connection was given, and has not inserted for certain.
     inserting: Option<u32>,
@@ -134,13 +134,13 @@ impl Script {
         }
     }
 
-    /// The values of the statement that [`Script::next_statement`] gave last.
+    /// The values of the last statement of [`Script::next_statement`].
     #[inline]
     pub fn values(&self, statement: &Statement) -> &[u8] {
         &self.values[..statement.kind.values_bytes()]
     }
 
-    /// A statement has done what it asked for, for certain.
+    /// Records that a statement has certainly taken effect.
     #[inline]
     pub fn acknowledge(&mut self, statement: &Statement) {
         if self.inserting == Some(statement.id) && statement.kind == Kind::Insert {
@@ -149,13 +149,13 @@ impl Script {
         }
     }
 
-    /// Whether the statement that [`Script::next_statement`] gave last was the last of its transaction.
+    /// Whether the last statement of [`Script::next_statement`] was the last of its transaction.
     #[inline]
     pub fn transaction_ended(&self) -> bool {
         self.step == 0
     }
 
-    /// Begins a new transaction, whatever became of the old one.
+    /// Begins a new transaction, regardless of the old one.
     pub fn begin_again(&mut self) {
         self.step = 0;
     }

@@ -1,8 +1,8 @@
-//! A statement: what a connection asks for, one at a time.
+//! A statement: one request of a connection.
 
 use super::row::{C_BYTES, VALUE_BYTES};
 
-/// What a statement asks for. The numbers are those of the wire format.
+/// The kind of a statement. The numbers are those of the wire format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
@@ -58,13 +58,13 @@ impl Kind {
         matches!(self, Kind::UpdateIndex | Kind::UpdateNonIndex | Kind::Delete | Kind::Insert)
     }
 
-    /// Whether it is about a transaction, and not about rows.
+    /// Whether it controls a transaction, without touching rows.
     #[inline]
     pub fn is_control(self) -> bool {
         matches!(self, Kind::Begin | Kind::Commit | Kind::Rollback)
     }
 
-    /// Whether it asks for the rows of a range.
+    /// Whether it reads the rows of a range.
     #[inline]
     pub fn is_range(self) -> bool {
         matches!(
@@ -73,7 +73,7 @@ impl Kind {
         )
     }
 
-    /// Bytes of the values that it takes besides its row's id: a `c`, or a row's `k`, `c` and `pad`.
+    /// Bytes of its values in addition to its row's id: a `c`, or a row's `k`, `c` and `pad`.
     #[inline]
     pub fn values_bytes(self) -> usize {
         match self {
@@ -83,7 +83,7 @@ impl Kind {
         }
     }
 
-    /// How many rows it adds to the table.
+    /// The number of rows that it adds to the table.
     #[inline]
     pub fn rows_added(self) -> i64 {
         match self {
@@ -97,19 +97,19 @@ impl Kind {
 /// A statement without its values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Statement {
-    /// What is asked for.
+    /// The kind.
     pub kind: Kind,
     /// The row, or the first of the range.
     pub id: u32,
     /// How many ids the range has, or how many rows a short scan takes at most; 1 for a row.
     pub count: u32,
-    /// Processor time besides the engine's, microseconds.
+    /// CPU time in addition to the engine's, microseconds.
     pub work_us: u16,
 }
 
 impl Statement {
-    /// Whether a result of `rows` rows can be right: every range lies inside the table, and rows are only deleted by
-    /// transactions that put them back.
+    /// Whether a result of `rows` rows can be right: every range lies inside the table, and rows are deleted only by
+    /// transactions that insert them again.
     #[inline]
     pub fn expects(&self, rows: u32) -> bool {
         match self.kind {

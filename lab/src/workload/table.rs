@@ -1,4 +1,4 @@
-//! The table `sbtest (id, k, c, pad)` with the index `k_1` on `k`: what the workloads need of the engine, and no more.
+//! The table `sbtest (id, k, c, pad)` with the index `k_1` on `k`: the operations that the workloads need.
 
 use std::cell::Cell;
 use std::ops::ControlFlow;
@@ -26,7 +26,7 @@ pub struct Sbtest {
     table: TypedTable,
 }
 
-/// How many rows the table has, and the sum of their `k`: what every acknowledged change must show in.
+/// The number of rows and the sum of their `k`, which every acknowledged change affects.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Rows.
@@ -59,19 +59,19 @@ fn schema() -> Result<Schema, RowError> {
 }
 
 impl Sbtest {
-    /// Makes the empty table.
+    /// Creates the empty table.
     pub fn create(database: &Database) -> Result<Self, Error> {
         let schema = schema().map_err(EngineError::from)?;
         Ok(Sbtest { table: database.create_typed_table(TABLE, schema)? })
     }
 
-    /// The table that is there.
+    /// Opens the existing table.
     pub fn open(database: &Database) -> Result<Self, Error> {
         Ok(Sbtest { table: database.typed_table(TABLE)? })
     }
 
-    /// Fills the empty table with the rows 1 to `rows`, or those until `goes_on`, asked now and then, says no. Gives what
-    /// is there then.
+    /// Fills the empty table with the rows 1 to `rows`, or until `goes_on`, called from time to time, returns false.
+    /// Returns the totals.
     pub fn load(
         &self,
         database: &Database,
@@ -102,8 +102,8 @@ impl Sbtest {
         }
     }
 
-    /// Hands `k` and `c` of the rows from `first` on to `each`, at most `most` of them and none after `last`; gives how
-    /// many.
+    /// Passes `k` and `c` of the rows from `first` on to `each`, at most `most` of them and none after `last`; returns
+    /// their number.
     pub fn scan(
         &self,
         txn: &mut Transaction<'_>,
@@ -138,15 +138,15 @@ impl Sbtest {
         Ok(self.table.update_with(txn, id, |row| Ok(row.set(C, c.to_owned())?))?)
     }
 
-    /// Removes a row; its `k`, or nothing if there is none. The transaction is of repeatable read: what it reads is what
-    /// it removes, or a write conflict.
+    /// Removes a row; returns its `k`, or `None` if there is no such row. The transaction is of repeatable read: it
+    /// removes the row that it reads, or gets a write conflict.
     pub fn delete(&self, txn: &mut Transaction<'_>, id: u32) -> Result<Option<u32>, Error> {
         let Some(k) = self.table.get_with(txn, id, k_of)? else { return Ok(None) };
         let k = k.ok_or(Error::NotARow { id })?;
         Ok(self.table.delete(txn, id)?.then_some(k))
     }
 
-    /// Adds a row with these values, as [`row::value`] makes them; false if there is one with that id.
+    /// Adds a row with these values, as [`row::value`] builds them; false if a row has that id.
     pub fn insert(&self, txn: &mut Transaction<'_>, id: u32, values: &[u8]) -> Result<bool, Error> {
         let (k, c, pad) = row::columns(values).ok_or(Error::NotARow { id })?;
         match self.table.insert(txn, (id, k, c, pad)) {
@@ -156,8 +156,8 @@ impl Sbtest {
         }
     }
 
-    /// Reads the whole table and the whole index, which must tell the same. `progress` is told the number of rows so
-    /// far, now and then.
+    /// Reads the whole table and the whole index, which must agree. Calls `progress` with the number of rows so far,
+    /// from time to time.
     pub fn totals(&self, database: &Database, mut progress: impl FnMut(u64)) -> Result<Totals, Error> {
         let session = database.session(&without_limit());
         let mut txn = session.begin(Isolation::RepeatableRead);
@@ -183,7 +183,7 @@ impl Sbtest {
         Ok(rows)
     }
 
-    /// Removes the rows from `first` on; gives what they were.
+    /// Removes the rows from `first` on; returns their totals.
     pub fn trim(&self, database: &Database, first: u32) -> Result<Totals, Error> {
         let session = database.session(&without_limit());
         let mut removed = Totals::default();
@@ -217,12 +217,12 @@ fn number(row: &RowView<'_>, column: usize) -> Option<u32> {
     row.get(column).ok()?.as_u64()?.try_into().ok()
 }
 
-/// The `c` of a row; `None` if it is none of ours.
+/// The `c` of a row; `None` if the row is invalid.
 fn c_of<'r>(row: &'r RowView<'_>) -> Option<&'r [u8; C_BYTES]> {
     row.get(C).ok()?.as_text()?.as_bytes().try_into().ok()
 }
 
-/// A scheduler for what is not measured.
+/// A scheduler without a limit, for work that is not measured.
 pub(crate) fn without_limit() -> Arc<Admission> {
     Admission::new(Config { policy: Policy::None, ..Config::default() })
         .expect("a default configuration is possible")

@@ -1,4 +1,4 @@
-//! How a statement travels: the wire format of the socket front. All numbers are little-endian.
+//! The wire format of the socket front end, for statements and replies. All numbers are little-endian.
 //!
 //! ```text
 //! request (12 bytes)  kind u8, 0, work u16 | id u32 | count u32; kind 0 opens a new session
@@ -27,7 +27,7 @@ const NEW_SESSION: u8 = 0;
 const ROWS_ERROR: u32 = u32::MAX;
 const ROWS_RETRY: u32 = u32::MAX - 1;
 
-/// What a client sends.
+/// A client's request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Request<'a> {
     /// Open a new session under the cell's scheduler; as COM_CHANGE_USER, it keeps the connection and rolls back what
@@ -38,7 +38,7 @@ pub enum Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// Writes the request's bytes; gives how many.
+    /// Writes the request's bytes; returns their number.
     #[inline]
     pub fn encode(self, bytes: &mut [u8; REQUEST_BYTES_MAX]) -> usize {
         let Request::Run(statement, values) = self else {
@@ -54,7 +54,7 @@ impl<'a> Request<'a> {
         length
     }
 
-    /// What the bytes ask for; `None` if no client of ours sent them.
+    /// Decodes a request; `None` if the bytes are invalid.
     #[inline]
     pub fn decode(bytes: &'a [u8]) -> Option<Request<'a>> {
         let (head, values) = bytes.split_first_chunk::<STATEMENT_BYTES>()?;
@@ -71,7 +71,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Why a transaction was rolled back that can be run again.
+/// Why a transaction was rolled back that can be retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Retry {
@@ -84,7 +84,7 @@ pub enum Retry {
 }
 
 impl Retry {
-    /// What the byte stands for.
+    /// Decodes the byte.
     pub fn from_code(code: u8) -> Option<Retry> {
         [Retry::Deadlock, Retry::LockWaitTimeout, Retry::WriteConflict]
             .into_iter()
@@ -92,10 +92,10 @@ impl Retry {
     }
 }
 
-/// What a reply is.
+/// The status of a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
-    /// A result of so many rows; of a change the rows that were changed.
+    /// A result of this many rows; for a change the number of changed rows.
     Rows(u32),
     /// The transaction was rolled back; why is in the body.
     Retry,
@@ -108,7 +108,7 @@ pub enum Status {
 pub struct Header {
     /// Bytes after the header.
     pub body_bytes: u32,
-    /// What the body is.
+    /// The status.
     pub status: Status,
 }
 
@@ -127,7 +127,7 @@ impl Header {
         bytes
     }
 
-    /// What the first bytes of a reply say.
+    /// Decodes the start of a reply.
     #[inline]
     pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Header {
         let status = match u32::from_le_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]) {

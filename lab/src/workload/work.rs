@@ -1,8 +1,8 @@
-//! Processor time of the layers that an embedded engine does not have: parsing, optimising, building
-//! rows. A server spends it with the slot held; `--statement-work` puts it there.
+//! CPU time of the layers that an embedded engine does not have: parsing, optimising, building rows. A server spends it
+//! while it holds the slot, and `--statement-work` simulates that.
 //!
-//! It is a fixed amount of arithmetic, not a wait for a clock: a thread that loses its processor midway
-//! has as much left to do when it comes back.
+//! It is a fixed amount of arithmetic, not a wait for a clock: a thread that loses its CPU midway has as much left to
+//! do when it runs again.
 
 use std::hint::black_box;
 use std::sync::OnceLock;
@@ -12,7 +12,7 @@ use crate::clock;
 
 static STEPS_PER_US: OnceLock<u64> = OnceLock::new();
 
-/// Does `work_us` microseconds of work, at the speed that this machine had when it was first asked.
+/// Does `work_us` microseconds of work, at the speed measured at the first call.
 #[inline]
 pub fn burn(work_us: u16) {
     if work_us > 0 {
@@ -20,7 +20,7 @@ pub fn burn(work_us: u16) {
     }
 }
 
-/// Does `work_ns` nanoseconds of work: [`burn`] for what is shorter.
+/// Does `work_ns` nanoseconds of work, as [`burn`] does.
 #[inline]
 pub fn burn_ns(work_ns: u64) {
     steps(*STEPS_PER_US.get_or_init(calibrate) * work_ns / 1_000);

@@ -1,9 +1,9 @@
-//! YCSB's core workloads, on the table of the others.
+//! YCSB's core workloads, on the table of the other workloads.
 //!
 //! A to E are those of Cooper et al., Benchmarking Cloud Serving Systems with YCSB, SoCC 2010, table 2; F is the core
-//! package's. What differs: a row has `k`, `c` and `pad` (184 bytes), not ten fields of 100; a read takes its
-//! `c`, an update replaces it. An operation is a transaction; each statement commits by itself, as YCSB's own
-//! clients have it, so that a read-modify-write is a read and an update of the same row.
+//! package's. The differences: a row has `k`, `c` and `pad` (184 bytes), not ten fields of 100; a read takes its `c`,
+//! an update replaces it. An operation is a transaction; each statement commits by itself, as in YCSB's own clients, so
+//! a read-modify-write is a read and an update of the same row.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ pub enum Ycsb {
     B,
     /// Reads only.
     C,
-    /// Read latest: 95 of 100 are reads of what was inserted last, the others insert.
+    /// Read latest: 95 of 100 are reads of the latest inserts, the others insert.
     D,
     /// Short ranges: 95 of 100 are scans of 1 to 100 rows, the others insert.
     E,
@@ -50,7 +50,7 @@ impl Ycsb {
         matches!(self, Ycsb::D | Ycsb::E)
     }
 
-    /// Whether its reads prefer what was inserted last.
+    /// Whether its reads prefer the latest inserts.
     pub(super) fn reads_latest(self) -> bool {
         self == Ycsb::D
     }

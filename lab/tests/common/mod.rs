@@ -40,7 +40,7 @@ pub(crate) fn tiny(dir: &Path) -> Command {
     command
 }
 
-/// Standard error but for the note about a file system without O_DIRECT, such as the test machine's.
+/// Standard error without the note about a file system without O_DIRECT, such as the test machine's.
 fn without_notes(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stderr);
     text.lines().filter(|line| !line.contains("has no O_DIRECT")).map(|line| format!("{line}\n")).collect()

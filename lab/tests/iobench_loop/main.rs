@@ -3,7 +3,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
-mod ground;
+mod loop_device;
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::Write;
@@ -13,7 +13,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{fails, flifo, results};
-use ground::{Loop, Mount, is_allowed, program, run};
+use loop_device::{Loop, Mount, is_allowed, program, run};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -51,7 +51,7 @@ fn cells(results: &Value) -> &Vec<Value> {
     results["cells"].as_array().unwrap()
 }
 
-/// Starts one that is measuring when this returns.
+/// Starts a run that is measuring when this returns.
 fn start(command: &mut Command, dir: &Path) -> Child {
     let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let (begun, list) = (Instant::now(), dir.join("flifo-iobench/flifo-iobench"));
@@ -181,14 +181,18 @@ fn a_device_that_somebody_uses_is_not_written() {
     let mount = Mount::make("ext4", &[], &device, &temp.path().join("mount")).unwrap();
     let thesis = mount.path().join("thesis.tex");
     fs::write(&thesis, "all my work").unwrap();
-    fails(&mut write(device.path()), 3, &["it is mounted at", "mount", "nobody uses"]);
+    fails(&mut write(device.path()), 3, &["it is mounted at", "mount", "an unused device"]);
     // Reading harms nobody.
     succeeds(&mut small(device.path()));
     // Mounted where this process does not see it.
     let away = "umount \"$1\"; exec \"$2\" iobench \"$3\" --write-to-device \"$3\"";
     let mut elsewhere = program("unshare");
     elsewhere.args(["--mount", "sh", "-ec", away, "sh"]).arg(mount.path());
-    fails(elsewhere.arg(env!("CARGO_BIN_EXE_flifo")).arg(device.path()), 3, &["it is in use", "nobody uses"]);
+    fails(
+        elsewhere.arg(env!("CARGO_BIN_EXE_flifo")).arg(device.path()),
+        3,
+        &["it is in use", "an unused device"],
+    );
     assert_eq!(fs::read_to_string(&thesis).unwrap(), "all my work");
     mount.unmount().unwrap();
 
@@ -200,7 +204,7 @@ fn a_device_that_somebody_uses_is_not_written() {
     if !Path::new("/sys/class/block").join(first.file_name().unwrap()).exists() {
         return eprintln!("not tested: the kernel finds no partitions on a loop device");
     }
-    fails(&mut write(parts.path()), 3, &["it has partitions", "p1", "nobody uses"]);
+    fails(&mut write(parts.path()), 3, &["it has partitions", "p1", "an unused device"]);
 }
 
 fn name(command: &Command) -> String {
@@ -309,7 +313,7 @@ fn a_disk_that_fails_in_the_middle() {
     let temp = tempfile::tempdir().unwrap();
     let (image, json) = (temp.path().join("image"), temp.path().join("io.json"));
     let device = Loop::new(&image, 64 * MIB);
-    // Without a journal, so that the file system itself goes on; and it shall write nothing of its own meanwhile.
+    // Without a journal, so that the file system itself stays up; and it must not write by itself during the test.
     let options = ["-b", "4096", "-O", "^has_journal", "-E", "lazy_itable_init=0"];
     let mount = Mount::make("ext4", &options, &device, &temp.path().join("mount")).unwrap();
     let mut command = measure(mount.path(), "1", "2");
@@ -323,8 +327,8 @@ fn a_disk_that_fails_in_the_middle() {
     }
     let extents = extents(&mount.path().join("flifo-iobench/data-1-of-1"));
     let (offset, bytes) = *extents.iter().max_by_key(|(_, bytes)| bytes).unwrap();
-    // Nothing is written meanwhile: a write behind the new end, while the device does not know of it, would make the image
-    // longer again, in the end by all that was cut off.
+    // No writes until the device is cut: a write behind the new end, while the device does not know of it, would make
+    // the image longer again, in the end by the whole cut-off part.
     run(program("fsfreeze").arg("--freeze").arg(mount.path())).unwrap();
     let cut = OpenOptions::new().write(true).open(&image).and_then(|file| file.set_len(offset + bytes / 2));
     let told = run(program("losetup").arg("--set-capacity").arg(device.path()));

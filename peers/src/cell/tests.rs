@@ -1,16 +1,16 @@
-//! A store that forgets, one that does things twice, one that hangs, one that says no: each is found out.
+//! Each faulty store is detected: one that forgets, one that repeats, one that hangs, one that fails.
 
 use std::sync::Arc;
 
 use clap::Parser as _;
-use flifo::crew::Driver as _;
 use flifo::results::HostFigures;
+use flifo::thread_group::Driver as _;
 
 use super::*;
 use crate::args::Args;
 use crate::fake::{Fault, ROWS, base};
 
-/// One cell of one thread, which nobody disturbs.
+/// One cell of one thread.
 fn cell(fault: Fault, workload: Workload) -> (Ended, Base) {
     let args = ["flifo-peers", "--rows", "2000", "--time", "0.05", "--patience", "0.3", "--peers", "flifo"];
     let plan = Plan::new(&Args::try_parse_from(args).unwrap(), 2).unwrap();
@@ -70,7 +70,7 @@ fn retries_are_read_with_their_operations() {
     };
     let before = control.read();
     let report = std::thread::scope(|scope| {
-        let worker = scope.spawn(|| Worker::new(0).obey(&job).unwrap());
+        let worker = scope.spawn(|| Worker::new(0).execute(&job).unwrap());
         control.open();
         while control.read().statements[0] < 100 && control.phase() != Phase::Over {
             std::thread::yield_now();

@@ -33,7 +33,7 @@ static HANDLES: AtomicUsize = AtomicUsize::new(0);
 static OPENED: AtomicUsize = AtomicUsize::new(0);
 /// It, as it is on its disk.
 static KEPT: Mutex<Option<Arc<dyn Store>>> = Mutex::new(None);
-/// Held, nobody comes out of the one that hangs.
+/// While held, operations of the hanging store do not return.
 static DOOR: Mutex<Option<Sender<()>>> = Mutex::new(None);
 
 struct Once(Arc<dyn Store>);
@@ -138,7 +138,7 @@ fn a_peer_is_not_blamed_for_another_that_hangs() {
     DOOR.lock().unwrap().take();
 }
 
-/// When rows of the one that opens late were asked for, and when it was opened, by turns.
+/// When the late peer's rows were requested, and when it was opened, alternating.
 static TIMES: Mutex<Vec<Instant>> = Mutex::new(Vec::new());
 
 fn load_late(_: &Path, _: &Settings, rows: &mut dyn Iterator<Item = Row>) -> Done<Loaded> {
@@ -159,7 +159,7 @@ fn a_load_s_time_ends_before_what_was_loaded_is_opened() {
     let late = Driver { about: &LATE, load: load_late, open: open_late };
     let results = measured("--workloads load --rows 2000", vec![late]);
     assert!(results.failures.is_empty(), "{:?}", results.failures);
-    // The one that is kept, then the one that is measured.
+    // The kept store, then the measured one.
     let [_, _, asked, opened] = TIMES.lock().unwrap()[..] else { panic!("loaded and opened twice") };
     let elapsed_s = results.cells[0].rounds[0].elapsed_s;
     assert!(elapsed_s <= (opened - asked).as_secs_f64(), "{elapsed_s}");

@@ -27,7 +27,7 @@ const ABOUT: About = About {
     none: Ok("manual_journal_persist: in fjall's buffer, until that is full"),
     written: Ok("PersistMode::Buffer (its default): the journal is written at each commit"),
     synced: Ok("PersistMode::SyncData: the journal is written, then fdatasync, at each commit"),
-    writers: "optimistic: the commit fails if what was read or written has changed since; tried again, counted",
+    writers: "optimistic: the commit fails if what was read or written has changed since; retried and counted",
     memory: "a block cache of --cache, memtables of its default size",
     load: "its ingestion: sorted tables written directly",
     settle: "compactions are waited for, 10 s at the most",

@@ -15,7 +15,7 @@ use crate::store::{
 };
 
 const TABLE: &str = "rows";
-/// The engine's default, and what is written at once when a database is made.
+/// The engine's default, and the bytes written when a database is created.
 const REDO_BYTES: RangeInclusive<u64> = 128 << 20..=1 << 30;
 
 pub(crate) const DRIVER: Driver = Driver { about: &ABOUT, load, open };

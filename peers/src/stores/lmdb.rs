@@ -65,7 +65,7 @@ fn open_env(dir: &Path, settings: &Settings) -> Done<Lmdb> {
     options.max_readers(settings.threads + 16);
     // SAFETY: NO_SYNC endangers the file in a crash of the system, and this process opens it no second time.
     unsafe { options.flags(flags) };
-    // SAFETY: nothing but this environment touches the file of the map, which is in a directory of our own.
+    // SAFETY: only this environment touches the file of the map, which is in a private directory.
     let env = unsafe { options.open(dir)? };
     let mut txn = env.write_txn()?;
     let rows = env.create_database(&mut txn, None)?;

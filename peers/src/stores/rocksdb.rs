@@ -16,7 +16,7 @@ use crate::store::{
     About, Done, Driver, Durability, Each, Fail, Handle, Loaded, Settings, Store, Txn, Work, crate_version,
 };
 
-/// Only this kind tells its properties.
+/// Only this kind reports its properties.
 type Database = TransactionDB<MultiThreaded>;
 
 /// As flifo's.
@@ -93,7 +93,7 @@ fn load(dir: &Path, settings: &Settings, rows: &mut dyn Iterator<Item = Row>) ->
     writer.finish()?;
     let mut ingest = IngestExternalFileOptions::default();
     ingest.set_move_files(true);
-    // Synced, the file and what tells of it.
+    // Synced: the file and its metadata.
     database.ingest_external_file_opts(&ingest, vec![&file])?;
     let (dir, settings) = (dir.to_owned(), *settings);
     Ok(Box::new(move || {
@@ -168,7 +168,7 @@ fn scan<D: DBAccess>(
     for left in (0..limit).rev() {
         let Some((key, value)) = rows.item() else { break };
         each(row::id(key).unwrap_or(u64::MAX), value);
-        // Behind the last row wanted another block may have to be read.
+        // After the last requested row another block may have to be read.
         if left > 0 {
             rows.next();
         }

@@ -13,7 +13,7 @@ use crate::store::{
     is_open,
 };
 
-/// So long a connection waits for the writer before it is told "busy", which counts as a retry.
+/// The time that a connection waits for the writer before it gets "busy", which counts as a retry.
 const BUSY: Duration = Duration::from_secs(5);
 
 /// SQLite maps no more of a file, as it is built here and everywhere (SQLITE_MAX_MMAP_SIZE); the rest it reads.
@@ -89,19 +89,19 @@ impl Sqlite {
     }
 
     fn checkpoint(&self, connection: &Connection) -> Done {
-        // A row of three numbers: whether somebody was in the way, pages in the log, pages written.
+        // A row of three numbers: whether another connection was in the way, pages in the log, pages written.
         let _: i64 = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
         Ok(())
     }
 }
 
-/// Has so much of the file mapped, or as much as SQLite maps. It takes less without a word.
+/// Maps this many bytes of the file, or SQLite's maximum. SQLite maps less without an error.
 fn map(connection: &Connection, cache_bytes: u64) -> Done {
-    let wanted = cache_bytes.min(MAP_BYTES_MAX) as i64;
-    let taken: i64 = connection.pragma_update_and_check(None, "mmap_size", wanted, |row| row.get(0))?;
-    match taken == wanted {
+    let requested = cache_bytes.min(MAP_BYTES_MAX) as i64;
+    let taken: i64 = connection.pragma_update_and_check(None, "mmap_size", requested, |row| row.get(0))?;
+    match taken == requested {
         true => Ok(()),
-        false => Err(Fail::Store(format!("SQLite maps {taken} bytes of its file, not {wanted}"))),
+        false => Err(Fail::Store(format!("SQLite maps {taken} bytes of its file, not {requested}"))),
     }
 }
 
@@ -205,7 +205,7 @@ mod tests {
             let found: i64 = connection.pragma_query_value(None, "mmap_size", |row| row.get(0)).unwrap();
             assert_eq!(found as u64, mapped);
         }
-        // What it would take without a word.
+        // SQLite's maximum.
         let connection = Connection::open(temp.path().join("sqlite.db")).unwrap();
         connection.pragma_update(None, "mmap_size", 8i64 << 30).unwrap();
         let found: i64 = connection.pragma_query_value(None, "mmap_size", |row| row.get(0)).unwrap();

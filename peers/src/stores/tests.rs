@@ -30,7 +30,7 @@ fn value_of(handle: &mut dyn Handle, id: u64) -> Option<Vec<u8>> {
     handle.get(id, &mut value).unwrap().then_some(value)
 }
 
-/// One more in a row's counter, tried again until it happens.
+/// One more in a row's counter, retried until it succeeds.
 fn increment(handle: &mut dyn Handle, id: u64) {
     let mut value = Vec::new();
     let mut attempt = || {
@@ -59,7 +59,7 @@ fn reads(driver: &Driver, handle: &mut dyn Handle) {
 
 fn transactions(driver: &Driver, handle: &mut dyn Handle) {
     let name = driver.about.name;
-    // A row goes and comes back with another value; reads within see what was written.
+    // A row goes and comes back with another value; reads inside see the writes.
     handle
         .transact(&mut |txn| {
             let mut value = Vec::new();
@@ -141,9 +141,9 @@ fn an_optimistic_scan_reads_its_own_rows_alone() {
     let driver = ALL.iter().find(|driver| driver.about.name == "fjall").unwrap();
     let temp = tempfile::tempdir().unwrap();
     let store = loaded(driver, temp.path(), Durability::None);
-    let (mut ours, mut other) = (store.handle().unwrap(), store.handle().unwrap());
+    let (mut first, mut other) = (store.handle().unwrap(), store.handle().unwrap());
     let mut while_other_changes = |row: u64| {
-        ours.transact(&mut |txn| {
+        first.transact(&mut |txn| {
             let mut count = 0;
             txn.scan(0, 100, &mut |_, _| count += 1)?;
             assert_eq!(count, 100);

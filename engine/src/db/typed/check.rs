@@ -1,4 +1,4 @@
-//! Whether rows and indexes agree.
+//! Checks that rows and indexes agree.
 
 use std::ops::{Bound, ControlFlow};
 
@@ -8,13 +8,13 @@ use crate::db::{Database, Transaction};
 use crate::error::{Error, Result};
 use crate::row::IndexFormat;
 use crate::tree::Tree;
-use crate::txn::Moment;
+use crate::txn::SnapshotRead;
 use crate::wait::Waiter;
 
 impl Database {
-    /// Checks a table: its trees as [`Database::check_tree`] does, and, as `txn` sees them, that every row has its entry
-    /// in every index, that every entry has its row, and that no unique index has a duplicate; how many rows there are.
-    /// Nobody changes the table meanwhile; purge is held up while the trees are checked.
+    /// Checks a table and returns the number of its rows. Checks its trees as [`Database::check_tree`] does, and, in
+    /// the snapshot of `txn`, that every row has its entry in every index, that every entry has its row, and that no
+    /// unique index has a duplicate. Do not change the table during the call; purge pauses while the trees are checked.
     pub fn check_typed_table(&self, table: &TypedTable, txn: &mut Transaction<'_>) -> Result<u64> {
         let waiter = self.inner.waiter()?;
         let no_purge = self.inner.txns().pause_purge(&waiter);
@@ -22,10 +22,10 @@ impl Database {
         table.typed.indexes.iter().try_for_each(|tree| tree.check(&waiter).map(drop))?;
         drop(no_purge);
         txn.read_in(&table.open, |txn, tree, waiter| {
-            let moment = txn.moment()?;
-            let rows = check_rows(table, tree, &moment, waiter)?;
+            let snapshot = txn.snapshot_read()?;
+            let rows = check_rows(table, tree, &snapshot, waiter)?;
             for (index, index_tree) in table.typed.indexes() {
-                if check_entries(table, (tree, index_tree), index, &moment, waiter)? != rows {
+                if check_entries(table, (tree, index_tree), index, &snapshot, waiter)? != rows {
                     return Err(corrupt(index, "there are more entries than rows"));
                 }
             }
@@ -35,7 +35,12 @@ impl Database {
 }
 
 /// Every row can be read, and has its entries.
-fn check_rows(table: &TypedTable, tree: &Tree, moment: &Moment<'_, '_>, waiter: &Waiter) -> Result<u64> {
+fn check_rows(
+    table: &TypedTable,
+    tree: &Tree,
+    snapshot: &SnapshotRead<'_, '_>,
+    waiter: &Waiter,
+) -> Result<u64> {
     let schema = &table.typed.schema;
     let (mut rows, mut entry, mut found) = (0, Vec::new(), Vec::new());
     let mut check = |key: &[u8], value: &[u8]| -> Result<()> {
@@ -43,14 +48,14 @@ fn check_rows(table: &TypedTable, tree: &Tree, moment: &Moment<'_, '_>, waiter: 
         let row = schema.row().open(value)?;
         for (index, tree) in table.typed.indexes() {
             index.entry_of(key, &row, &mut entry)?;
-            if !moment.get(tree, &entry, &mut found, waiter)? {
+            if !snapshot.get(tree, &entry, &mut found, waiter)? {
                 return Err(corrupt(index, "a row has no entry"));
             }
         }
         rows += 1;
         Ok(())
     };
-    each(moment, tree, waiter, &mut check)?;
+    each(snapshot, tree, waiter, &mut check)?;
     Ok(rows)
 }
 
@@ -59,7 +64,7 @@ fn check_entries(
     table: &TypedTable,
     (rows, entries): (&Tree, &Tree),
     index: &IndexFormat,
-    moment: &Moment<'_, '_>,
+    snapshot: &SnapshotRead<'_, '_>,
     waiter: &Waiter,
 ) -> Result<u64> {
     let schema = &table.typed.schema;
@@ -67,7 +72,7 @@ fn check_entries(
     let mut last: Option<Vec<u8>> = None;
     let mut check = |entry: &[u8], _: &[u8]| -> Result<()> {
         index.primary_key_into(entry, &mut key)?;
-        if !moment.get(rows, &key, &mut value, waiter)? {
+        if !snapshot.get(rows, &key, &mut value, waiter)? {
             return Err(corrupt(index, "there is an entry without a row"));
         }
         index.entry_of(&key, &schema.row().open(&value)?, &mut again)?;
@@ -84,19 +89,19 @@ fn check_entries(
         count += 1;
         Ok(())
     };
-    each(moment, entries, waiter, &mut check)?;
+    each(snapshot, entries, waiter, &mut check)?;
     Ok(count)
 }
 
 /// Gives every visible row of a tree to `check`, until an error.
 fn each(
-    moment: &Moment<'_, '_>,
+    snapshot: &SnapshotRead<'_, '_>,
     tree: &Tree,
     waiter: &Waiter,
     check: &mut impl FnMut(&[u8], &[u8]) -> Result<()>,
 ) -> Result<()> {
     let mut failed = None;
-    moment.scan(tree, (Bound::Unbounded, Bound::Unbounded), waiter, |key, value| {
+    snapshot.scan(tree, (Bound::Unbounded, Bound::Unbounded), waiter, |key, value| {
         match check(key, value) {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => {

@@ -1,4 +1,4 @@
-//! Indexes of a table that is there: added, dropped.
+//! Adding and dropping indexes of an existing table.
 
 use std::ops::{Bound, ControlFlow};
 
@@ -11,11 +11,11 @@ use crate::txn::scan_committed;
 use crate::wait::Waiter;
 
 impl Database {
-    /// Adds an index to a table, and fills it from the rows. Conditions as for [`Database::drop_table`]. The entries are
-    /// sorted as by [`Database::bulk_load_rows`].
+    /// Adds an index to a table, and fills it from the rows. Conditions as for [`Database::drop_table`]. The entries
+    /// are sorted as by [`Database::bulk_load_rows`].
     ///
     /// # Errors
-    /// [`Error::DuplicateKey`] if it is unique and rows have the same values; nothing is changed then.
+    /// [`Error::DuplicateKey`] if the index is unique and rows have the same values; the table is unchanged then.
     pub fn create_index(&self, table: &str, index: Index) -> Result<()> {
         self.inner.change_table(table, |catalog, waiter| {
             let definition = catalog.table(waiter, table)?;

@@ -1,4 +1,4 @@
-//! Iterators that hold what they need.
+//! Iterators over rows that own their snapshot.
 
 use std::ops::{Bound, ControlFlow};
 
@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::process::ProcessOwned;
 use crate::row::{KeyBounds, KeyRange, Row, RowView};
 use crate::tree::Tree;
-use crate::txn::{KeptMoment, Moment, Txn};
+use crate::txn::{HeldSnapshot, SnapshotRead, Txn};
 use crate::wait::Waiter;
 
 /// Rows read at a time: enough that the way down the tree costs little, few enough that a slot in admission is not held
@@ -20,28 +20,28 @@ const BATCH_ROWS: usize = 128;
 /// A batch ends when its rows have as many bytes: some of them are large.
 const BATCH_BYTES: usize = 1 << 20;
 
-/// The rows of a range, as a transaction saw them: [`TypedTable::iter`], [`TypedTable::iter_index`].
+/// The rows of a range in a transaction's snapshot: [`TypedTable::iter`], [`TypedTable::iter_index`].
 ///
-/// It borrows nothing, and outlives its transaction and session. It sees what the transaction saw when it was made, its own
-/// changes among it, and none that came later: so a loop may change the rows that it goes over. But what the transaction undoes
-/// is gone: rows that are read before it goes back beyond a change that the iterator sees, or is rolled back, and rows that are
-/// read afterwards, do not fit together, and the next batch is [`Error::ChangesUndone`](crate::Error). While it lives, purge
-/// keeps all versions since then: do not keep it for long. Its table is in use.
+/// The iterator borrows nothing, and outlives its transaction and session. It sees what the transaction saw when the
+/// iterator was created, including the transaction's own changes, and no later change. So a loop may change the rows
+/// that it iterates over. If the transaction rolls back a change that the iterator sees, the rows read before and after
+/// would be inconsistent, and the next batch is [`Error::ChangesUndone`](crate::Error). Purge keeps all versions since
+/// the snapshot while the iterator lives, so do not keep it for long. Its table counts as in use.
 ///
-/// Under [`Serializable`](crate::Isolation) all rows of the range are locked when it is made.
+/// Under [`Serializable`](crate::Isolation), creating the iterator locks all rows of the range.
 ///
-/// Rows are read in batches, each under admission. In a statement, or in the callback of an operation, a batch is read on the slot
-/// that its thread holds there. An error is the last item.
+/// The iterator reads rows in batches, each under admission. Within a statement or a callback, a batch uses the slot
+/// that the thread already holds. An error is the last item.
 pub struct Rows {
     database: SharedInner,
     table: TypedTable,
     /// The index that is followed, by its place; `None` for the primary key.
     index: Option<usize>,
-    moment: ProcessOwned<KeptMoment>,
-    /// See [`KeptMoment::read`].
+    snapshot: ProcessOwned<HeldSnapshot>,
+    /// See [`HeldSnapshot::read`].
     undos: Option<u64>,
     waiter: Waiter,
-    /// What is still to be read; `None` if nothing is.
+    /// The range still to be read; `None` at the end.
     rest: Option<KeyRange>,
     batch: std::vec::IntoIter<Row>,
 }
@@ -70,18 +70,18 @@ impl TypedTable {
         self.check_loaded()?;
         let session = txn.session();
         let database = session.shared_database().clone();
-        let moment = txn.read_in(&self.open, |txn, tree, waiter| {
+        let snapshot = txn.read_in(&self.open, |txn, tree, waiter| {
             if txn.reads_lock() {
                 self.lock_range(txn, tree, index, &range, waiter)?;
             }
-            txn.keep_moment(database.txns())
+            txn.hold_snapshot(database.txns())
         })?;
-        let moment = ProcessOwned::new(database.process(), moment);
+        let snapshot = ProcessOwned::new(database.process(), snapshot);
         Ok(Rows {
             database,
             table: self.clone(),
             index,
-            moment,
+            snapshot,
             undos: None,
             waiter: session.another_waiter(),
             rest: Some(range),
@@ -125,8 +125,9 @@ impl Rows {
         // When it is its turn: a load may have begun while it queued.
         let loads = self.table.check_loaded()?;
         let (mut rows, mut last) = (Vec::new(), None);
-        let read = |moment: &Moment<'_, '_>| self.read_rows(moment, tree, &range, &mut rows, &mut last);
-        let read = self.moment.read(self.undos, read);
+        let read =
+            |snapshot: &SnapshotRead<'_, '_>| self.read_rows(snapshot, tree, &range, &mut rows, &mut last);
+        let read = self.snapshot.read(self.undos, read);
         // First: an entry without a row is no damage then.
         self.table.check_still_loaded(loads)?;
         self.undos = Some(read?);
@@ -140,7 +141,7 @@ impl Rows {
     /// Up to a batch of rows, and the last one's key in the tree that is followed if there may be more.
     fn read_rows(
         &self,
-        moment: &Moment<'_, '_>,
+        snapshot: &SnapshotRead<'_, '_>,
         tree: &Tree,
         range: &KeyRange,
         rows: &mut Vec<Row>,
@@ -151,7 +152,7 @@ impl Rows {
         let (mut key, mut value, mut failed) = (Vec::new(), Vec::new(), None);
         let mut bytes = 0;
         let followed = index.map_or(tree, |(_, tree)| tree);
-        moment.scan(followed, borrowed(range), &self.waiter, |found, found_value| {
+        snapshot.scan(followed, borrowed(range), &self.waiter, |found, found_value| {
             let mut row = || match index {
                 None => {
                     bytes += found_value.len();
@@ -159,7 +160,7 @@ impl Rows {
                 }
                 Some((format, _)) => {
                     format.primary_key_into(found, &mut key)?;
-                    match moment.get(tree, &key, &mut value, &self.waiter)? {
+                    match snapshot.get(tree, &key, &mut value, &self.waiter)? {
                         true => {
                             bytes += value.len();
                             Ok(Row::new(&typed.schema, &key, &value)?)

@@ -15,10 +15,10 @@ use crate::txn::load_versions;
 /// that the trees are being filled.
 struct Loading<'t> {
     loads: &'t AtomicU64,
-    /// What they were before.
+    /// Its value before.
     before: u64,
     noted: Cell<bool>,
-    /// Entries may have been seen that were taken out again, or whose rows came later.
+    /// A reader may have seen entries that were removed again, or whose rows came later.
     wrote_entries: Cell<bool>,
 }
 
@@ -42,18 +42,19 @@ impl Drop for Loading<'_> {
 }
 
 impl Database {
-    /// Fills an empty table, and its indexes, from rows in strictly ascending order of their primary keys, and returns
-    /// their number. `progress` is told the number of rows so far, now and then. Every transaction sees them, also one
-    /// that began before. A column that the table numbers gets numbers where it is NULL.
+    /// Fills an empty table and its indexes from rows in strictly ascending order of their primary keys, and returns
+    /// their number. Calls `progress` with the number of rows so far, from time to time. Every transaction sees the
+    /// rows, including transactions that began before. An auto-increment column gets numbers where it is NULL.
     ///
-    /// Nobody else may use the table meanwhile: that is [`Error::TableLoading`]. If it has indexes, no transaction that
-    /// has written, or locked rows, may be going on, or it is [`Error::TransactionsActive`]; their entries are sorted
-    /// meanwhile, each index's in [`sort_buffer_bytes`](crate::EngineConfig::sort_buffer_bytes) of memory, and what does not
-    /// fit, in files.
+    /// Until the load ends, other sessions get [`Error::TableLoading`]. The entries of each index are sorted in
+    /// [`sort_buffer_bytes`](crate::EngineConfig::sort_buffer_bytes) of memory, and beyond that in files.
     ///
-    /// A load that fails, or is cut off by a crash, or by a panic in `progress` or in `rows`, leaves the table empty. Where that
-    /// cannot be done at once, and if it has indexes and the last call of `progress` panics, the next open does it; until then
-    /// the table is [`Error::TableLoading`].
+    /// If the load fails, if `progress` or `rows` panics, or after a crash, the table is empty. If it has indexes and
+    /// cannot be emptied at once, or if the last call of `progress` panics, the next open empties it; until then the
+    /// table is [`Error::TableLoading`].
+    ///
+    /// # Errors
+    /// [`Error::TransactionsActive`] if the table has indexes and an active transaction has written or locked rows.
     pub fn bulk_load_rows<'v, R: IntoRow<'v>>(
         &self,
         table: &TypedTable,
@@ -101,7 +102,7 @@ impl Database {
             let loaded = load_versions(tree, &waiter, Self::BULK_LOAD_FILL, progress, next);
             if loading.noted.get() {
                 if loaded.is_err() {
-                    // Nobody else is in their trees.
+                    // Keeps purge out of their trees.
                     let _no_purge = self.inner.txns().pause_purge(&waiter);
                     clear_indexes(table, &waiter)?;
                 }
@@ -120,7 +121,7 @@ impl Database {
 }
 
 fn clear_indexes(table: &TypedTable, waiter: &Waiter) -> Result<()> {
-    table.typed.indexes.iter().try_for_each(|tree| tree.fell(waiter))
+    table.typed.indexes.iter().try_for_each(|tree| tree.free_nodes(waiter))
 }
 
 /// The indexes' part of a load.

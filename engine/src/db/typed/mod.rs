@@ -1,12 +1,12 @@
 //! Tables of typed columns.
 //!
-//! The rows' tree has the primary key as its keys and the other columns as its values; each index is a tree whose keys
-//! are its entries. All are versioned in the same way, so a reader sees in an index what it sees in the rows, without a
-//! look at these, and undo and recovery treat them alike.
+//! The tree of rows has the primary key as its keys and the other columns as its values; each index is a tree whose
+//! keys are its entries. All trees are versioned in the same way, so an index scan sees a consistent snapshot without
+//! reading the rows, and undo and recovery handle all trees alike.
 //!
 //! # Protocol
-//! Whoever writes a row locks it first, by writing its version; its entries in all indexes are then that writer's, and
-//! change next. A statement that fails on the way is undone to its beginning.
+//! A writer first locks the row by writing its version. Then it owns the row's entries in all indexes, and changes them
+//! next. A statement that fails in between is undone to its beginning.
 
 mod check;
 mod index;
@@ -28,12 +28,12 @@ use numbers::Numbers;
 use super::tree::OpenTree;
 use crate::error::{Error, Result};
 use crate::row::{IndexFormat, Schema};
-use crate::spare::Spares;
+use crate::scratch::ScratchPool;
 use crate::tree;
 use crate::txn::Txn;
 
-/// A table of typed columns, with a primary key and indexes, read and changed by transactions. Clones are handles of the
-/// same one.
+/// A table of typed columns, with a primary key and indexes, read and changed by transactions. Clones are handles of
+/// the same table.
 ///
 /// ```
 /// # use std::ops::ControlFlow;
@@ -85,19 +85,19 @@ pub(super) struct OpenTyped {
     pub(super) schema: Arc<Schema>,
     /// The trees of the indexes, as the schema has them.
     pub(super) indexes: Vec<tree::Tree>,
-    /// Beginnings and ends of bulk loads. While one is going on it is odd, and nobody else uses the table.
+    /// Counts the beginnings and ends of bulk loads: odd during a load, when no other session uses the table.
     ///
-    /// Invariant: what a load writes to the indexes comes between its two steps here; one that has written nothing there takes
-    /// its first step back. So a reader that finds the same even number before and after has seen in them nothing of a load
-    /// that had not ended before: who sees a load's pages (validated, hence after their latch was let go of) sees its first
-    /// step as well.
+    /// Invariant: a load writes to the indexes between its two increments. A load that has written nothing there takes
+    /// its first increment back. So a reader that finds the same even number before and after has seen no page of an
+    /// unfinished load: a reader that sees a load's pages (validated, hence after their latch was released) sees its
+    /// first increment as well.
     loads: AtomicU64,
     /// Of the column that the table numbers.
     numbers: Numbers,
 }
 
 impl OpenTyped {
-    /// `next_number`: no row was given this number, or a later one. `loading`: nobody uses it until the next open.
+    /// `next_number`: no row has this number, or a later one. `loading`: the table is unusable until the next open.
     pub(super) fn new(schema: Schema, indexes: Vec<tree::Tree>, next_number: u64, loading: bool) -> Self {
         OpenTyped {
             schema: Arc::new(schema),
@@ -140,8 +140,8 @@ impl TypedTable {
         }
     }
 
-    /// That no load has begun to write to the indexes since [`Self::check_loaded`] gave `loads`: what was read there may be a
-    /// part of one, and of one that failed.
+    /// Checks that no load has begun to write to the indexes since [`Self::check_loaded`] returned `loads`; otherwise
+    /// the entries read may belong to a load, even to one that failed.
     fn check_still_loaded(&self, loads: u64) -> Result<()> {
         match self.typed.loads.load(Ordering::Acquire) == loads {
             true => Ok(()),
@@ -155,8 +155,8 @@ impl TypedTable {
     fn check_loaded_to_write(&self, txn: &mut Txn<'_>) -> Result<()> {
         if !txn.has_written() {
             txn.begin_writing()?;
-            // Pairs with the one in `bulk_load_rows`: this one is counted as active before it looks for a load, and a
-            // load says that it has begun before it looks for active ones. One of them sees the other.
+            // Pairs with the fence in `bulk_load_rows`: this transaction counts as active before it checks for a load,
+            // and a load announces itself before it checks for active transactions. One of them sees the other.
             fence(Ordering::SeqCst);
         }
         self.check_loaded().map(drop)
@@ -176,7 +176,7 @@ struct Scratch {
 const KEPT_BYTES: usize = 1 << 20;
 
 /// One that is nested in another's callback has its own.
-static SCRATCH: Spares<Scratch> = Spares::new();
+static SCRATCH: ScratchPool<Scratch> = ScratchPool::new();
 
 fn with_scratch<T>(f: impl FnOnce(&mut Scratch) -> T) -> T {
     let mut scratch = SCRATCH.take();

@@ -1,7 +1,7 @@
-//! Columns that the table numbers.
+//! Auto-increment columns.
 //!
-//! Numbers are given from memory; which ones may have been given is durable before they are, a batch at a time. So none
-//! is given twice, and a crash, or the end of the process, leaves out at most a batch.
+//! Numbers come from memory. The engine reserves them durably, a batch at a time, before it uses them. So no number is
+//! given twice, and a crash or the end of the process skips at most a batch.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,7 +26,7 @@ const BATCH: u64 = 1 << 12;
 pub(super) struct Numbers {
     next: AtomicU64,
     reserved: AtomicU64,
-    /// Held by the one who reserves.
+    /// Held while a thread reserves numbers.
     reserving: Mutex<()>,
 }
 
@@ -41,7 +41,7 @@ impl Numbers {
         self.next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()
     }
 
-    /// Numbers go on after this one, which somebody chose.
+    /// Continues after `number`, which an embedder chose.
     fn skip(&self, number: u64) {
         if number >= self.next.load(Ordering::Relaxed) {
             self.next.fetch_max(number.saturating_add(1), Ordering::Relaxed);
@@ -50,8 +50,8 @@ impl Numbers {
 
     fn has_reserved(&self, number: u64) -> bool {
         let reserved = self.reserved.load(Ordering::Acquire);
-        // The highest number is never given, but somebody may choose it: then there are no more, also after the table is
-        // opened again.
+        // The highest number is never given, but an embedder may choose it: then there are no more numbers, even after
+        // a reopen.
         number < reserved || reserved == u64::MAX
     }
 
@@ -91,7 +91,7 @@ impl TypedTable {
             }
             _ => None,
         };
-        // Before the row is looked at: what is wrong with it costs a number at most.
+        // Before the row is checked: an invalid row costs a number at most.
         let number = given.or_else(|| values.get(column).and_then(|value| value.as_u64()));
         match given {
             None => self.encode(values, scratch)?,

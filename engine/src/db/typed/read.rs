@@ -17,7 +17,8 @@ impl TypedTable {
         self.read_row(txn, key, |key, value| Ok(Row::new(&self.typed.schema, key, value)?))
     }
 
-    /// Gives the row with this primary key that the transaction sees to `read`, without a copy; `None` if there is none.
+    /// Passes the row with this primary key that the transaction sees to `read`, without a copy; `None` if there is no
+    /// such row.
     pub fn get_with<'k, T>(
         &self,
         txn: &mut Transaction<'_>,
@@ -44,8 +45,8 @@ impl TypedTable {
         })
     }
 
-    /// As [`TypedTable::get`], of the newest committed version, and locks the row to the end of the transaction, whether
-    /// it is there or not.
+    /// As [`TypedTable::get`], but reads the newest committed version and locks the row until the end of the
+    /// transaction, whether the row exists or not.
     ///
     /// # Errors
     /// As [`Transaction::update`].
@@ -57,8 +58,8 @@ impl TypedTable {
         self.get_locked(txn, key, LockMode::Exclusive)
     }
 
-    /// As [`TypedTable::get_for_update`], with a lock that others may have at the same time: nobody changes the row
-    /// meanwhile.
+    /// As [`TypedTable::get_for_update`], with a shared lock: other transactions can read and share-lock the row, but
+    /// not change it.
     ///
     /// # Errors
     /// As [`Transaction::update`].
@@ -85,7 +86,7 @@ impl TypedTable {
         })
     }
 
-    /// How many rows the transaction sees: it looks at each of them.
+    /// Counts the rows that the transaction sees, by reading each of them.
     pub fn count(&self, txn: &mut Transaction<'_>) -> Result<u64> {
         self.check_loaded()?;
         let mut rows = 0;
@@ -98,8 +99,8 @@ impl TypedTable {
         Ok(rows)
     }
 
-    /// Calls `each` with every row of a range of primary keys that the transaction sees, in their order, until it says
-    /// [`ControlFlow::Break`]. No latch is held during `each`.
+    /// Calls `each` with every row of a range of primary keys that the transaction sees, in their order, until it
+    /// returns [`ControlFlow::Break`]. No latch is held during `each`.
     pub fn scan<'k>(
         &self,
         txn: &mut Transaction<'_>,
@@ -120,9 +121,9 @@ impl TypedTable {
         failed.map_or(Ok(()), |error: RowError| Err(error.into()))
     }
 
-    /// Calls `each` with every row of a range of an index that the transaction sees, in the index's order, until it says
-    /// [`ControlFlow::Break`]. Each row is looked up by its primary key; [`TypedTable::scan_entries`] does without. No
-    /// latch is held during `each`.
+    /// Calls `each` with every row of a range of an index that the transaction sees, in the index's order, until it
+    /// returns [`ControlFlow::Break`]. Looks each row up by its primary key; [`TypedTable::scan_entries`] avoids that.
+    /// No latch is held during `each`.
     pub fn scan_index<'k>(
         &self,
         txn: &mut Transaction<'_>,
@@ -139,11 +140,11 @@ impl TypedTable {
                 txn.scan_index((index_tree, tree), borrowed(&range), (key, value), waiter, &mut rows)
             })
         });
-        // As with entries, see below; but what ended well has looked for itself.
+        // As with entries, see below; a successful scan has already checked.
         scanned.or_else(|error| self.check_still_loaded(loads).and(Err(error)))
     }
 
-    /// As [`TypedTable::scan_index`], with the columns of the index and of the primary key alone: the rows are not
+    /// As [`TypedTable::scan_index`], with only the columns of the index and of the primary key: the rows are not
     /// looked up.
     pub fn scan_entries<'k>(
         &self,
@@ -161,7 +162,7 @@ impl TypedTable {
                 each(&EntryView::new(&self.typed.schema, format, entry))
             })
         });
-        // A load that fails takes the index apart: what was found wrong meanwhile is no damage.
+        // A failed load dismantles the index, so errors found during that time are not damage.
         self.check_still_loaded(loads).and(scanned)
     }
 

@@ -1,12 +1,12 @@
-//! Entries of an index, sorted: in memory as far as they fit, the rest in sorted runs in files of their own, which are
-//! merged, some at a time into a longer one, until few enough are left.
+//! External sort of index entries: in memory as far as they fit, the rest in sorted runs in files, which are merged,
+//! several at a time into a longer run, until few enough are left.
 //!
 //! ```text
 //! a run, sort<number>.flifo: chunks of 64 KiB
 //!      0    4  crc32c of the rest of the chunk
 //!      4       entries, each its length (4) and its bytes, going on from chunk to chunk; zeros after the last one
 //! ```
-//! The files are never synced, and go with the sort; what a crash leaves of them, the next open removes.
+//! The files are never synced. They are removed with the sort, or after a crash by the next open.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -27,16 +27,16 @@ const LENGTH_BYTES: usize = 4;
 /// What an entry takes in memory besides its bytes.
 const PLACE_BYTES: usize = 16;
 
-/// The most runs that are merged at a time: each has its file open, and a chunk of it in memory.
+/// Maximum number of runs merged at a time: each has its file open, and a chunk of it in memory.
 const MERGED_MAX: usize = 64;
 
-/// Tells the files of this process apart.
+/// Numbers the sort files of this process.
 static RUNS: AtomicU64 = AtomicU64::new(0);
 
 /// Sorts the entries of one index.
 pub(super) struct Sorter<'d> {
     disk: &'d dyn Disk,
-    /// What it may take in memory until the merge, bytes.
+    /// Maximum memory until the merge, bytes.
     budget: usize,
     bytes: Vec<u8>,
     /// Where each entry begins, and its length.
@@ -93,7 +93,7 @@ impl<'d> Sorter<'d> {
         self.places.sort_unstable_by(|&a, &b| slice(bytes, a).cmp(slice(bytes, b)));
     }
 
-    /// Writes a run of what is in memory.
+    /// Writes the entries in memory as a run.
     fn spill(&mut self, waiter: &Waiter) -> Result<()> {
         if self.places.is_empty() {
             return Ok(());
@@ -351,7 +351,7 @@ mod tests {
     #[test]
     fn runs_are_merged_a_few_at_a_time() {
         let waiter = Waiter::background();
-        // Bytes; at least so many runs; as many files as are open at a time.
+        // Bytes; the minimum number of runs; the number of files open at a time.
         for (budget, runs, files) in [(16 << 10, 40, 3), (192 << 10, 3, 4), (4 << 20, 0, 0)] {
             let disk = MemoryDisk::default();
             disk.set_open_files_max(files);

@@ -1,4 +1,4 @@
-//! Changing rows, and their entries in the indexes.
+//! Changes of rows, and of their index entries.
 
 use super::{Scratch, TypedTable, with_scratch};
 use crate::Waiter;
@@ -12,18 +12,18 @@ use crate::txn::{Change, Next, Txn};
 struct Put {
     /// Whether there was one.
     there: bool,
-    /// What it was numbered with.
+    /// Its auto-increment number.
     number: Option<u64>,
 }
 
 impl TypedTable {
-    /// Adds a row: a value for each column. If the table numbers a column
-    /// ([`Column::auto_increment`](crate::row::Column)) and the row has NULL there, it gets the next number, which is
-    /// returned. A number is never given twice, also after a crash; some are never given, as after a rollback.
+    /// Adds a row: a value for each column. If a column is auto-increment
+    /// ([`Column::auto_increment`](crate::row::Column)) and the row has NULL there, the column gets the next number,
+    /// which is returned. A number is never given twice, even after a crash; gaps occur, for example after a rollback.
     ///
     /// # Errors
-    /// [`Error::DuplicateKey`] if there is a row with the same primary key, or the same values in a unique index; NULL
-    /// equals nothing. What the row has changed until then is undone, and the transaction goes on. Those of
+    /// [`Error::DuplicateKey`] if another row has the same primary key, or the same values in a unique index; NULL
+    /// equals nothing. The row's changes so far are undone, and the transaction continues. Also the errors of
     /// [`Transaction::update`].
     pub fn insert<'v>(&self, txn: &mut Transaction<'_>, row: impl IntoRow<'v>) -> Result<Option<u64>> {
         self.put_row(txn, row, true, |there| match there {
@@ -33,26 +33,26 @@ impl TypedTable {
         .map(|put| put.number)
     }
 
-    /// Gives the row with the same primary key these values; false if there is none. Indexes whose columns stay as they
-    /// are, are not touched.
+    /// Replaces the values of the row with the same primary key; false if there is none. Indexes whose columns do not
+    /// change are not touched.
     ///
     /// # Errors
-    /// As [`TypedTable::insert`], but for the primary key.
+    /// As [`TypedTable::insert`], except for a duplicate primary key.
     pub fn update<'v>(&self, txn: &mut Transaction<'_>, row: impl IntoRow<'v>) -> Result<bool> {
         self.put_row(txn, row, false, |there| Ok(if there { Next::Put } else { Next::Stay }))
             .map(|put| put.there)
     }
 
-    /// Adds a row, or gives the one with the same primary key these values; true if it was added. A column is numbered as
-    /// by [`TypedTable::insert`].
+    /// Adds a row, or replaces the values of the row with the same primary key; true if it was added. Auto-increment
+    /// works as in [`TypedTable::insert`].
     ///
     /// # Errors
-    /// As [`TypedTable::insert`], but for the primary key.
+    /// As [`TypedTable::insert`], except for a duplicate primary key.
     pub fn upsert<'v>(&self, txn: &mut Transaction<'_>, row: impl IntoRow<'v>) -> Result<bool> {
         self.put_row(txn, row, true, |_| Ok(Next::Put)).map(|put| !put.there)
     }
 
-    /// Removes a row, by its primary key; false if there is none.
+    /// Removes a row by its primary key; false if there is none.
     ///
     /// # Errors
     /// As [`Transaction::update`].
@@ -63,12 +63,13 @@ impl TypedTable {
         })
     }
 
-    /// Changes a row, by its primary key: `change` gets its newest version, and sets columns; false if there is no such
-    /// row. The row is locked meanwhile. `change` is called again if another transaction was faster. Indexes whose
-    /// columns stay as they are, are not touched.
+    /// Changes a row by its primary key; false if there is no such row. `change` receives the newest version and sets
+    /// columns. The row is locked during the call. `change` runs again if another transaction changed the row first.
+    /// Indexes whose columns do not change are not touched.
     ///
     /// # Errors
-    /// What `change` gives, and then nothing is changed. [`Error::PrimaryKeyChanged`]. As [`TypedTable::insert`].
+    /// The error that `change` returns; nothing is changed then. [`Error::PrimaryKeyChanged`]. Also as
+    /// [`TypedTable::insert`].
     pub fn update_with<'k>(
         &self,
         txn: &mut Transaction<'_>,
@@ -94,7 +95,7 @@ impl TypedTable {
         Ok(self.typed.schema.key().encode_into(key, &mut scratch.key)?)
     }
 
-    /// Writes a row if `choose` wants that, told whether there is one.
+    /// Writes a row if `choose` agrees; `choose` receives whether the row exists.
     fn put_row<'v>(
         &self,
         txn: &mut Transaction<'_>,
@@ -119,8 +120,8 @@ impl TypedTable {
         Ok(self.typed.schema.encode_into(values, &mut scratch.key, &mut scratch.value)?)
     }
 
-    /// Changes the row whose key is in `scratch`, and its entries; whether it was there. `choose` sees its value, and
-    /// may write a new one.
+    /// Changes the row whose key is in `scratch`, and its entries; returns whether it existed. `choose` receives its
+    /// value, and may write a new one.
     fn change(
         &self,
         txn: &mut Transaction<'_>,
@@ -149,7 +150,7 @@ impl TypedTable {
         })
     }
 
-    /// The row's entries follow it: from its value before to the one in `scratch`, if it stays.
+    /// Changes the row's entries: from its old value to the one in `scratch`, if the row stays.
     fn change_entries(
         &self,
         txn: &mut Txn<'_>,

@@ -1,4 +1,4 @@
-//! What a file of a simulated disk has, of that what is durable, and how a power cut treats the rest.
+//! The content of a simulated file, its durable part, and the effect of a power cut on the rest.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,19 +18,19 @@ pub(super) struct FileContent {
     pub(super) unsynced: Vec<Change>,
     /// Bytes that cannot be read until they are written.
     pub(super) unreadable: BTreeSet<usize>,
-    /// What is mapped of it, and where; it stays so.
+    /// The mapped range, and its offset; permanent.
     pub(super) mapped: Option<(usize, Arc<[AtomicU64]>)>,
 }
 
 impl FileContent {
-    /// What was stored in its mapped part until now, as a write.
+    /// The stores in its mapped part so far, as a write.
     pub(super) fn stored(&self) -> Option<Change> {
         let (offset, words) = self.mapped.as_ref()?;
         let bytes = words.iter().flat_map(|word| word.load(Ordering::Acquire).to_ne_bytes()).collect();
         Some(Change::Write { offset: *offset, bytes })
     }
 
-    /// What is read of it now.
+    /// The present content.
     pub(super) fn now(&self) -> Vec<u8> {
         let mut bytes = self.bytes.clone();
         self.stored().inspect(|change| change.apply(&mut bytes));

@@ -150,7 +150,7 @@ fn a_failed_sync_stops_it_for_good() {
     assert!(!Tablespace::open(&disk).unwrap().was_clean());
 }
 
-/// A file whose syncs say that they have begun, and go on when they are told to.
+/// A file whose syncs report that they have begun, and then wait for the test's signal.
 struct SlowSync {
     file: Box<dyn DiskFile>,
     begun: Sender<()>,
@@ -198,7 +198,7 @@ fn wait_until_asleep(thread: &AtomicU64) {
     }
 }
 
-/// Who waits behind a sync that then fails does not take what that one was to sync for durable.
+/// A thread that waits behind a sync that then fails does not take that sync's data for durable.
 #[test]
 fn who_waited_behind_a_failed_sync_is_stopped_too() {
     let (before, after) = (Checkpoint { lsn: 8192, epoch: 1 }, Checkpoint { lsn: 12288, epoch: 1 });

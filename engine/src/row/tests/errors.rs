@@ -57,11 +57,11 @@ fn a_schema_that_cannot_be_says_why() {
         ),
         (
             table().primary_key(["id"]).column(Column::new("", ColumnType::U8)),
-            "a column name of 0 bytes will not do; use 1 to 200 bytes",
+            "a column name of 0 bytes is not allowed; use 1 to 200 bytes",
         ),
         (
             table().primary_key(["id"]).index(Index::new("i".repeat(201), ["age"])),
-            "an index name of 201 bytes will not do; use 1 to 200 bytes",
+            "an index name of 201 bytes is not allowed; use 1 to 200 bytes",
         ),
         (
             table().primary_key(["id"]).column(Column::new("c", ColumnType::U8).default_value(256)),

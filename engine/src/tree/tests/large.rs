@@ -112,7 +112,7 @@ proptest! {
             rows.into_iter().map(|(key, (seed, size))| (key_of(key), large(seed, size))).collect();
         f.tree.bulk_load(&f.waiter, &rows, fill, |_| {}).unwrap();
         f.check_against(&rows);
-        f.tree.fell(&f.waiter).unwrap();
+        f.tree.free_nodes(&f.waiter).unwrap();
         f.check_against(&BTreeMap::new());
     }
 }
@@ -132,7 +132,7 @@ fn values_of_some_mib_come_and_go_in_a_small_pool() {
     assert!(f.pool.stats().evictions > 0);
     // What was replaced was used again: not much more than two of the largest at a time.
     assert!(f.pool.space().pages() < 4500, "{}", f.pool.space().pages());
-    f.tree.fell(&f.waiter).unwrap();
+    f.tree.free_nodes(&f.waiter).unwrap();
     f.check_against(&BTreeMap::new());
 }
 
@@ -151,7 +151,7 @@ fn what_is_too_large_changes_nothing() {
     f.check_against(&BTreeMap::from([(vec![2; max - 56], value)]));
 }
 
-/// Who asks under the latch sees a large value's first bytes; one who is refused has left nothing.
+/// A condition under the latch sees a large value's first bytes; a refused write leaves nothing behind.
 #[test]
 fn conditions_see_the_first_bytes() {
     let f = fixture(64, 1);
@@ -174,7 +174,7 @@ fn conditions_see_the_first_bytes() {
     f.check_against(&BTreeMap::new());
 }
 
-/// One whole value, whatever becomes of it meanwhile.
+/// Readers get one complete value, whatever writers do.
 #[test]
 fn readers_see_whole_values_while_they_are_replaced() {
     const KEYS: u32 = 4;
@@ -289,7 +289,7 @@ fn every_step_of_felling_frees_something() {
     f.tree.bulk_load(&f.waiter, rows, 0.9, |_| {}).unwrap();
     let mut before = f.alloc.used_pages(&f.waiter).unwrap();
     let mut steps = 0;
-    while f.tree.fell_step(&f.waiter).unwrap() {
+    while f.tree.free_step(&f.waiter).unwrap() {
         let used = f.alloc.used_pages(&f.waiter).unwrap();
         assert!(used < before, "step {steps}: {before} pages, then {used}");
         (before, steps) = (used, steps + 1);

@@ -8,7 +8,7 @@ use super::*;
 enum Step {
     /// Looks at a row, and remembers where it is.
     Look(Vec<u8>),
-    /// Puts the row that was looked at so many steps ago, wherever it is now.
+    /// Puts the row that was read this number of steps ago, wherever it is now.
     Put(usize, Vec<u8>),
     /// Adds rows behind all others.
     Append(u8),
@@ -48,7 +48,7 @@ proptest! {
                         assert_eq!(seen, now);
                         true
                     };
-                    prop_assert!(f.tree.put_there(&f.waiter, (key, &value), Some(*place), agrees).unwrap());
+                    prop_assert!(f.tree.put_at(&f.waiter, (key, &value), Some(*place), agrees).unwrap());
                     model.insert(key.clone(), value);
                 }
                 Step::Append(rows) => for _ in 0..rows {
@@ -88,7 +88,7 @@ fn the_end_is_known_until_somebody_changes_the_leaf() {
     assert!(append(2000, end).0);
 }
 
-/// Each comes back to where it has just looked, which others have changed, split and merged meanwhile.
+/// Each thread writes at the place it has just read, while others change, split and merge it.
 #[test]
 fn threads_that_put_what_they_have_seen_lose_nothing() {
     const THREADS: u64 = 6;
@@ -109,7 +109,7 @@ fn threads_that_put_what_they_have_seen_lose_nothing() {
                         let seen = found.then(|| out.clone());
                         let more = vec![1; out.len() % 900 + 1];
                         if tree
-                            .put_there(&waiter, (&key, &more), Some(place), |now| now == seen.as_deref())
+                            .put_at(&waiter, (&key, &more), Some(place), |now| now == seen.as_deref())
                             .unwrap()
                         {
                             break;

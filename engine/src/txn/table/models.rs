@@ -1,4 +1,4 @@
-//! Every interleaving of a few transactions that take each other's slots, and of those who ask about them.
+//! Every interleaving of a few transactions that reuse each other's slots, and of threads that read their state.
 
 use loom::sync::Arc;
 use loom::thread;
@@ -14,7 +14,7 @@ fn begin(table: &TxnTable) -> TxnId {
     table.begin(|_| Ok(())).unwrap()
 }
 
-/// Two transactions, of which the second takes the slot of the table's first.
+/// Two transactions; the second reuses the slot of the table's first.
 fn two_others(table: &TxnTable) {
     (0..2).for_each(|_| table.end(begin(table)));
 }

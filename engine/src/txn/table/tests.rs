@@ -84,7 +84,7 @@ fn an_old_snapshot_and_an_open_transaction_stop_nobody() {
     drop(old);
     drop(table.settle());
     assert_eq!(table.settled.load(Ordering::Relaxed), table.ids.next.load(Ordering::Relaxed));
-    assert_ne!(table.past_visible_from.load(Ordering::Relaxed), NO_SNAPSHOT.0);
+    assert_ne!(table.evicted_visible_from.load(Ordering::Relaxed), NO_SNAPSHOT.0);
 }
 
 #[derive(Debug, Clone)]
@@ -115,7 +115,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Beside a table that keeps the number of each commit for ever.
+    /// Compares with a table that keeps the number of each commit forever.
     #[test]
     fn any_snapshot_sees_what_had_committed(
         unfinished in prop::collection::btree_set(0..20_u64, 0..4),

@@ -1,11 +1,11 @@
-//! Limiters: our scheduler, and what a user would pick instead of it.
+//! Limiters: the scheduler, and common alternatives.
 //!
-//! All threads share a [`Gate`]; each has a [`Limiter`] of its own to enter and exit. Every contender releases the slot
+//! All threads share a [`Gate`]; each has a [`Limiter`] of its own to enter and exit. Every variant releases the slot
 //! during a wait. A user of a peer would release before the wait and acquire after it, so the peers do that.
 //!
-//! | contender | admits by | a thread that finds no slot |
+//! | variant | admits by | a thread that finds no slot |
 //! |---|---|---|
-//! | a policy of ours | [`flifo_admission`] | as the policy says |
+//! | a policy | [`flifo_admission`] | as the policy says |
 //! | `tokio` | `tokio::sync::Semaphore`: fair, a permit goes to the head of its queue | its thread-parking `blocking_acquire` |
 //! | `async-lock` | `async_lock::Semaphore`: the first to come after a wake-up; not fair by its own documentation | `acquire_blocking` |
 //! | `mutex-condvar` | a count under a `Mutex`, a `Condvar` | waits, as in most hand-written semaphores |
@@ -13,8 +13,8 @@
 //! | a specimen | see `specimens` | as the specimen says |
 //! | `none` | no limit | - |
 
-mod hand;
-mod ours;
+mod flifo;
+mod handwritten;
 mod peers;
 mod running;
 mod specimens;
@@ -24,8 +24,8 @@ use std::time::Duration;
 
 use flifo_admission::{Admission, Config, ConfigError, Policy, Snapshot, WaitKind};
 
-pub(super) use hand::{Futex, FutexGate, MutexCondvar, MutexCondvarGate};
-pub(super) use ours::Ours;
+pub(super) use flifo::FlifoSession;
+pub(super) use handwritten::{Futex, FutexGate, MutexCondvar, MutexCondvarGate};
 pub(super) use peers::{AsyncLock, Tokio};
 pub(super) use running::{Counted, Running};
 pub use specimens::Specimen;
@@ -70,7 +70,7 @@ impl Limiter for Box<dyn Limiter> {
     }
 }
 
-/// What a user would pick instead.
+/// A common alternative to the scheduler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, clap::ValueEnum)]
 pub enum Peer {
     /// tokio's semaphore.
@@ -101,9 +101,9 @@ impl Peer {
     }
 }
 
-/// What competes.
+/// A variant in the comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Contender {
+pub enum Variant {
     /// Our scheduler under a policy.
     Policy(Policy),
     /// Our scheduler under its default policy, with an adaptive limit.
@@ -114,46 +114,46 @@ pub enum Contender {
     Peer(Peer),
 }
 
-impl Contender {
-    /// What competes under the name of a policy: ours, then the specimens.
-    pub const POLICIES: [Contender; 9] = [
-        Contender::Policy(Policy::None),
-        Contender::Policy(Policy::Fifo),
-        Contender::Policy(Policy::Flifo),
-        Contender::Policy(Policy::Quantum),
-        Contender::Specimen(Specimen::Lifo),
-        Contender::Specimen(Specimen::Broadcast),
-        Contender::Specimen(Specimen::Sleep),
-        Contender::Specimen(Specimen::Lease),
-        Contender::Specimen(Specimen::Summon),
+impl Variant {
+    /// The variants with names of policies: the scheduler's, then the specimens.
+    pub const POLICIES: [Variant; 9] = [
+        Variant::Policy(Policy::None),
+        Variant::Policy(Policy::Fifo),
+        Variant::Policy(Policy::Flifo),
+        Variant::Policy(Policy::Quantum),
+        Variant::Specimen(Specimen::Lifo),
+        Variant::Specimen(Specimen::Broadcast),
+        Variant::Specimen(Specimen::Sleep),
+        Variant::Specimen(Specimen::Lease),
+        Variant::Specimen(Specimen::Summon),
     ];
 
-    /// Returns what was measured, as results name it.
+    /// Returns the kind of variant, as in results.
     pub fn target(self) -> &'static str {
         match self {
-            Contender::Policy(_) | Contender::Auto => "admission",
-            Contender::Specimen(_) => "specimen",
-            Contender::Peer(_) => "peer",
+            Variant::Policy(_) | Variant::Auto => "admission",
+            Variant::Specimen(_) => "specimen",
+            Variant::Peer(_) => "peer",
         }
     }
 
     /// The policy's name, the specimen's or the peer's.
     pub fn name(self) -> &'static str {
         match self {
-            Contender::Policy(policy) => policy.name(),
-            Contender::Auto => "auto",
-            Contender::Specimen(specimen) => specimen.name(),
-            Contender::Peer(peer) => peer.name(),
+            Variant::Policy(policy) => policy.name(),
+            Variant::Auto => "auto",
+            Variant::Specimen(specimen) => specimen.name(),
+            Variant::Peer(peer) => peer.name(),
         }
     }
 
-    /// Whether it is given a limit.
+    /// Whether the variant has a limit.
     pub fn is_limited(self) -> bool {
-        !matches!(self, Contender::Policy(Policy::None) | Contender::Auto | Contender::Peer(Peer::None))
+        !matches!(self, Variant::Policy(Policy::None) | Variant::Auto | Variant::Peer(Peer::None))
     }
 }
 
-/// Settings of our scheduler besides policy and limit; other contenders have none.
+/// Settings of our scheduler besides policy and limit; other variants have none.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tuning {
     /// [`Config::lock_waiters_max`].
@@ -167,7 +167,7 @@ pub(super) struct Tuning {
 /// What all threads of a cell share.
 #[derive(Clone)]
 pub(super) enum Gate {
-    Ours(Arc<Admission>),
+    FlifoSession(Arc<Admission>),
     Tokio(Arc<tokio::sync::Semaphore>),
     AsyncLock(Arc<async_lock::Semaphore>),
     MutexCondvar(Arc<MutexCondvarGate>),
@@ -177,8 +177,8 @@ pub(super) enum Gate {
 }
 
 impl Gate {
-    /// A gate for at most `limit` threads; a contender without a limit ignores it.
-    pub(super) fn new(contender: Contender, limit: u32, tuning: Tuning) -> Result<Self, ConfigError> {
+    /// A gate for at most `limit` threads; a variant without a limit ignores it.
+    pub(super) fn new(variant: Variant, limit: u32, tuning: Tuning) -> Result<Self, ConfigError> {
         let permits = limit as usize;
         let default = Config::default();
         let tuned = Config {
@@ -187,36 +187,34 @@ impl Gate {
             stall_limit: default.stall_limit.filter(|_| !tuning.is_strict),
             ..default
         };
-        Ok(match contender {
-            Contender::Policy(policy) => {
-                Gate::Ours(Admission::new(Config { policy, thread_concurrency: limit, ..tuned })?)
+        Ok(match variant {
+            Variant::Policy(policy) => {
+                Gate::FlifoSession(Admission::new(Config { policy, thread_concurrency: limit, ..tuned })?)
             }
-            Contender::Auto => {
-                Gate::Ours(Admission::new(Config { auto: true, ..tuned })?)
+            Variant::Auto => {
+                Gate::FlifoSession(Admission::new(Config { auto: true, ..tuned })?)
             }
-            Contender::Specimen(specimen) => Gate::Specimen(specimen.gate(limit)),
-            Contender::Peer(Peer::Tokio) => Gate::Tokio(Arc::new(tokio::sync::Semaphore::new(permits))),
-            Contender::Peer(Peer::AsyncLock) => {
-                Gate::AsyncLock(Arc::new(async_lock::Semaphore::new(permits)))
-            }
-            Contender::Peer(Peer::MutexCondvar) => Gate::MutexCondvar(Arc::new(MutexCondvarGate::new(limit))),
-            Contender::Peer(Peer::Futex) => Gate::Futex(Arc::new(FutexGate::new(limit))),
-            Contender::Peer(Peer::None) => Gate::Open,
+            Variant::Specimen(specimen) => Gate::Specimen(specimen.gate(limit)),
+            Variant::Peer(Peer::Tokio) => Gate::Tokio(Arc::new(tokio::sync::Semaphore::new(permits))),
+            Variant::Peer(Peer::AsyncLock) => Gate::AsyncLock(Arc::new(async_lock::Semaphore::new(permits))),
+            Variant::Peer(Peer::MutexCondvar) => Gate::MutexCondvar(Arc::new(MutexCondvarGate::new(limit))),
+            Variant::Peer(Peer::Futex) => Gate::Futex(Arc::new(FutexGate::new(limit))),
+            Variant::Peer(Peer::None) => Gate::Open,
         })
     }
 
     /// Returns our scheduler's limit now.
     pub(super) fn limit(&self) -> Option<u32> {
         match self {
-            Gate::Ours(admission) => Some(admission.thread_concurrency()),
+            Gate::FlifoSession(admission) => Some(admission.thread_concurrency()),
             _ => None,
         }
     }
 
-    /// Returns what our scheduler counted; other contenders count nothing.
+    /// Returns what our scheduler counted; other variants count nothing.
     pub(super) fn snapshot(&self) -> Option<Snapshot> {
         match self {
-            Gate::Ours(admission) => Some(admission.snapshot()),
+            Gate::FlifoSession(admission) => Some(admission.snapshot()),
             _ => None,
         }
     }

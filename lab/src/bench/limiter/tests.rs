@@ -8,7 +8,7 @@ const TUNING: Tuning = Tuning { lock_waiters_max: 0, quantum: Duration::from_mic
 const LIMIT: u32 = 3;
 
 /// The most that were inside at a time, of threads that stay long enough to meet.
-fn most_inside(contender: Contender, waits: bool) -> u32 {
+fn most_inside(variant: Variant, waits: bool) -> u32 {
     fn stay<L: Limiter>(limiter: &L, running: &Running, waits: bool) {
         let limiter = Counted { limiter, running };
         for _ in 0..30 {
@@ -22,12 +22,12 @@ fn most_inside(contender: Contender, waits: bool) -> u32 {
             limiter.exit();
         }
     }
-    let gate = Gate::new(contender, LIMIT, TUNING).unwrap();
+    let gate = Gate::new(variant, LIMIT, TUNING).unwrap();
     let running = Running::default();
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| match &gate {
-                Gate::Ours(admission) => stay(&Ours::new(admission), &running, waits),
+                Gate::FlifoSession(admission) => stay(&FlifoSession::new(admission), &running, waits),
                 Gate::Tokio(gate) => stay(&Tokio(Arc::clone(gate)), &running, waits),
                 Gate::AsyncLock(gate) => stay(&AsyncLock(Arc::clone(gate)), &running, waits),
                 Gate::MutexCondvar(gate) => stay(&MutexCondvar(Arc::clone(gate)), &running, waits),
@@ -43,7 +43,7 @@ fn most_inside(contender: Contender, waits: bool) -> u32 {
 #[test]
 fn a_peer_admits_as_many_as_its_limit_and_no_more() {
     for peer in Peer::ALL {
-        let most = most_inside(Contender::Peer(peer), true);
+        let most = most_inside(Variant::Peer(peer), true);
         if peer == Peer::None {
             assert!(most > LIMIT, "without a limit {most} met, so this test would see nothing");
         } else {
@@ -55,7 +55,7 @@ fn a_peer_admits_as_many_as_its_limit_and_no_more() {
 #[test]
 fn our_policies_admit_as_many_as_they_say() {
     for policy in Policy::ALL {
-        let most = most_inside(Contender::Policy(policy), false);
+        let most = most_inside(Variant::Policy(policy), false);
         match policy {
             Policy::None => assert!(most > LIMIT, "{most}"),
             Policy::Fifo => assert!(most <= LIMIT, "{policy}: {most}"),

@@ -1,4 +1,4 @@
-//! What the threads do between enter and exit, in a closed loop.
+//! The work of the threads between enter and exit, in a closed loop.
 //!
 //! | load | a statement |
 //! |---|---|
@@ -28,7 +28,7 @@ use crate::workload::{Random, stream};
 use rows::{LockSystem, Waiter};
 pub(super) use socket::Sockets;
 
-/// What a thread does with its slot.
+/// The work of a thread with a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Load {
     /// Nothing.
@@ -81,7 +81,7 @@ impl Load {
         }
     }
 
-    /// How statements come: `socket` or `direct`.
+    /// How requests arrive: `socket` or `direct`.
     pub fn front(self) -> &'static str {
         if self == Load::Socket { "socket" } else { "direct" }
     }
@@ -92,7 +92,7 @@ impl Load {
     }
 }
 
-/// What the threads of a load share; made for a number of threads, used by contender after contender.
+/// What the threads of a load share; made for a number of threads, used by variant after variant.
 pub(super) enum Scene {
     Work(u16),
     ContendedMutex(Mutex<()>),
@@ -108,7 +108,7 @@ pub(super) struct Actor {
 }
 
 impl Actor {
-    /// The actor of a thread in a round: the same seed gives the same statements to every contender.
+    /// The actor of a thread in a round: the same seed gives the same statements to every variant.
     pub(super) fn new(seed: u64, round: u32, thread: usize) -> Self {
         let random = stream(seed, 1 << 62 | u64::from(round) << 32 | thread as u64);
         Actor { waiter: Waiter::default(), random }

@@ -63,9 +63,9 @@ impl LockSystem {
                 row.is_held = true;
                 return;
             }
-            // The holder, and all who wait already.
+            // The holder, and all present waiters.
             burn_ns(VISIT_NS * (1 + row.queue.len() as u64));
-            // Relaxed: the mutex orders it before whoever grants.
+            // Relaxed: the mutex orders it before the grant.
             waiter.granted.store(false, Ordering::Relaxed);
             row.queue.push_back((Arc::clone(&waiter.granted), thread::current()));
         }

@@ -1,4 +1,5 @@
-//! The study's claims against a run's cells. Only ratios are compared: other disks, another kernel, another decade.
+//! The study's claims, compared with a run's cells. Only ratios are compared: the disks, the kernel and the decade
+//! differ.
 
 use super::published::LinuxIo2012;
 use super::verdict::{Setting, Verdict, judge};
@@ -10,20 +11,20 @@ use crate::statistics::Spread;
 const DOUBLES: f64 = std::f64::consts::SQRT_2;
 /// What `comes close` must reach.
 const CLOSE: f64 = 0.8;
-/// The study's first number of processes that can meet in a file; one alone waits for nobody.
+/// The study's first number of processes that can contend for a file.
 const PROCESSES_MIN: u32 = 4;
-/// Of the most that was written: who does more already cannot double.
+/// The share of the highest write rate from which on a cell cannot double.
 const ROOM: f64 = 0.5;
 
-/// A claim beside what was measured.
+/// A claim and this run's figures.
 #[derive(Debug)]
 pub struct Comparison {
     pub claim: String,
-    /// What is compared.
+    /// The compared ratio.
     pub ratio: &'static str,
-    /// `None` where the study prints no figure.
+    /// `None` if the study prints no figure.
     pub published: Option<f64>,
-    /// Of the settings' medians the middle, the lowest and the highest.
+    /// The median, lowest and highest of the settings' medians.
     pub measured: Option<Spread>,
     pub verdict: Verdict,
     pub because: String,
@@ -76,7 +77,7 @@ impl<'a> Run<'a> {
     }
 
     /// Where both curves were measured, with `PROCESSES_MIN` or more.
-    fn beside(&self, above: Option<&Curve<'a>>, below: Option<&Curve<'a>>, what: &str) -> Vec<Setting> {
+    fn compared(&self, above: Option<&Curve<'a>>, below: Option<&Curve<'a>>, what: &str) -> Vec<Setting> {
         let (Some(above), Some(below)) = (above, below) else { return Vec::new() };
         let pairs = above.cells.iter().filter(|cell| cell.key.concurrency >= PROCESSES_MIN);
         pairs
@@ -138,13 +139,13 @@ impl<'a> Run<'a> {
         }
         let what = "8 files / the raw device, highest of each";
         let found = if settings.is_empty() {
-            (Verdict::CannotBeTold, "the raw device was not measured: --device names it".into())
+            (Verdict::Inconclusive, "the raw device was not measured: --device names it".into())
         } else {
             let (verdict, counts) = judge(&settings, CLOSE);
             match (written, verdict) {
                 // The study is about writes; reads alone can refute nearness, not show it.
                 (false, Verdict::Holds) => (
-                    Verdict::CannotBeTold,
+                    Verdict::Inconclusive,
                     format!("the device was only read: it holds for reads ({counts})"),
                 ),
                 _ => (verdict, counts),
@@ -169,12 +170,12 @@ impl<'a> Run<'a> {
                 let verdict = match (near, far) {
                     (Verdict::Holds, Verdict::DoesNotHold) => Verdict::Holds,
                     (Verdict::DoesNotHold, _) | (_, Verdict::Holds) => Verdict::DoesNotHold,
-                    _ => Verdict::CannotBeTold,
+                    _ => Verdict::Inconclusive,
                 };
                 let reach = |spread: Spread| crate::published::with_range(spread);
                 (verdict, format!("4 files reach {}, 2 reach {}; close is {CLOSE}", reach(four), reach(two)))
             }
-            _ => (Verdict::CannotBeTold, "it takes 2, 4 and 8 files at 16K".into()),
+            _ => (Verdict::Inconclusive, "it takes 2, 4 and 8 files at 16K".into()),
         };
         self.on(&["xfs"], claim, what, None, settings, found)
     }
@@ -186,7 +187,7 @@ impl<'a> Run<'a> {
                 for files in [2, 4, 8] {
                     let curve = |mode| self.curve(workload, mode, block, files);
                     let what = format!("{workload}, {files} files, ");
-                    settings.extend(self.beside(curve("direct"), curve("fsync"), &what));
+                    settings.extend(self.compared(curve("direct"), curve("fsync"), &what));
                 }
             }
         }
@@ -198,7 +199,7 @@ impl<'a> Run<'a> {
         let mut settings = Vec::new();
         for block in [4096, 16_384] {
             let curve = |mode| self.curve("random-write", mode, block, 1);
-            settings.extend(self.beside(curve("fsync"), curve("direct"), "1 file, "));
+            settings.extend(self.compared(curve("fsync"), curve("direct"), "1 file, "));
         }
         let found = judge(&settings, 1.0);
         self.on(&["ext4"], claim, "one file, write+fsync / direct", None, settings, found)
@@ -210,7 +211,7 @@ impl<'a> Run<'a> {
         let falls = curve.and_then(|curve| ratio(curve.at(16)?, curve.at(4)?));
         let settings: Vec<Setting> =
             falls.map(|ratio| Setting { name: "1 file, 4K".into(), ratio }).into_iter().collect();
-        // Half of the published fall, in logarithms, is the mark; to lie below it is to fall.
+        // The threshold is half of the published drop, on a logarithmic scale; values below it count as a drop.
         let mark = published.sqrt();
         let (verdict, counts) = judge(&settings, mark);
         let verdict = match verdict {
@@ -225,7 +226,7 @@ impl<'a> Run<'a> {
         self.on(&["xfs"], claim, what, Some(published), settings, (verdict, counts))
     }
 
-    /// A claim about other file systems cannot be told on this one, whatever its ratio is.
+    /// A claim about other file systems is inconclusive here, whatever the ratio is.
     fn on(
         &self,
         filesystems: &[&str],
@@ -241,7 +242,7 @@ impl<'a> Run<'a> {
                 "the claim is about {}, and the file system here is {here}; on it: {because}",
                 filesystems.join(" and ")
             );
-            verdict = Verdict::CannotBeTold;
+            verdict = Verdict::Inconclusive;
         }
         let measured = Spread::of(settings.iter().map(|setting| setting.ratio.median));
         Comparison { claim, ratio, published, measured, verdict, because }

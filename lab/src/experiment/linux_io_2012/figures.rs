@@ -1,12 +1,12 @@
-//! The study's figures beside the same ones here. They are not compared: another disk, another kernel. Each stands
-//! also as a share of the reads of its own raw device, which is what may be set side by side.
+//! The study's figures and this run's. They are not compared directly, since the disk and the kernel differ. Each is
+//! also shown as a share of the reads of its own raw device, which can be compared.
 
 use super::published::LinuxIo2012;
 use crate::iobench::results::{IoCell, IoResults};
 use crate::iobench::view::{best, iops, is_raw, spread};
 use crate::statistics::Spread;
 
-/// A published figure and ours.
+/// A published figure and this run's.
 #[derive(Debug)]
 pub(super) struct Figure {
     pub(super) name: String,
@@ -60,7 +60,7 @@ pub(super) fn figures(results: &IoResults, study: &LinuxIo2012) -> Vec<Figure> {
             file(write, 4096, Some(16)),
         ),
     ];
-    // Ours of one file are of whatever file system is here; of another one they stand beside nothing.
+    // This run's figures are of the present file system; a published figure of another one has no counterpart.
     let filesystem = &results.storage.filesystem;
     for figure in all.iter_mut().filter(|figure| figure.name.starts_with("one ")) {
         if figure.name.split(' ').nth(1) != Some(filesystem) {
@@ -82,7 +82,7 @@ pub(super) fn figures(results: &IoResults, study: &LinuxIo2012) -> Vec<Figure> {
     all
 }
 
-/// Which of our cells stand beside a figure.
+/// Selects this run's cells for a figure.
 #[derive(Clone, Copy)]
 struct Wanted {
     workload: &'static str,

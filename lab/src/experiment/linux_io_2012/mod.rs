@@ -20,14 +20,14 @@ pub use published::LinuxIo2012;
 pub use run::linux_io_2012;
 pub use verdict::Verdict;
 
-/// What a run of this experiment calls itself in its results.
+/// The name of this experiment in results.
 pub const NAME: &str = "linux-io-2012";
 
-/// What must be said beside every such comparison.
+/// The note under every such comparison.
 const RATIOS_ONLY: &str =
     "Another disk, another kernel, another decade: ratios are judged, absolute figures are not.";
 
-/// Every claim beside what was measured; `None` for a run that is not this experiment.
+/// Every claim with this run's figures; `None` for a run that is not this experiment.
 pub fn compare(results: &IoResults) -> Option<Vec<Comparison>> {
     (results.experiment == NAME).then(|| claims::compare(results, &LinuxIo2012::load()))
 }
@@ -44,7 +44,7 @@ pub fn text(results: &IoResults, style: Style) -> Option<String> {
             verdict = verdict.fg(match comparison.verdict {
                 Verdict::Holds => Color::Green,
                 Verdict::DoesNotHold => Color::Red,
-                Verdict::CannotBeTold => Color::Yellow,
+                Verdict::Inconclusive => Color::Yellow,
             });
         }
         claims.add_row([
@@ -86,7 +86,7 @@ pub(crate) fn card(results: &IoResults) -> Option<String> {
         let class = match comparison.verdict {
             Verdict::Holds => "holds",
             Verdict::DoesNotHold => "fails",
-            Verdict::CannotBeTold => "between",
+            Verdict::Inconclusive => "between",
         };
         format!(
             "<tr><td>{}<br><small>{}</small></td><td>{}</td><td>{}</td><td class=\"value {class}\">{}</td><td>{}</td></tr>\n",

@@ -1,4 +1,4 @@
-//! The study's figures, as the lab carries them.
+//! The study's published figures.
 
 use serde::Deserialize;
 
@@ -65,7 +65,7 @@ pub struct OneFileXfs {
 }
 
 impl LinuxIo2012 {
-    /// The figures carried in the program.
+    /// The figures included in the program.
     pub fn load() -> Self {
         Self::parse(FIGURES).expect("a test reads the file that was compiled in")
     }

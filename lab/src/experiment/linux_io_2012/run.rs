@@ -27,7 +27,7 @@ const WARMUP_MAX: Duration = Duration::from_secs(1);
 pub fn linux_io_2012(args: &LinuxIo2012Args) -> Result<Ended, Error> {
     let plans = plans(args)?;
     check_all_writable([&args.json, &args.html].into_iter().flatten())?;
-    // Nobody left to read it is no reason to stop.
+    // A closed output does not stop the run.
     let _ = writeln!(stdout(), "{}", announcement(&plans, args.scale));
     let (results, ended) = measure_all(&plans, measure)?;
     show::keep(&results, args.json.as_deref(), args.html.as_deref(), true, Style::stdout())?;
@@ -118,7 +118,7 @@ fn minutes(time: Duration) -> String {
 }
 
 /// One after the other; what they have in common is of the last that could be measured, the directory's if it could.
-/// What was measured on one place is kept, whatever becomes of the next.
+/// Measurements of one place are kept even if the next one fails.
 fn measure_all(
     plans: &[Plan],
     mut measure: impl FnMut(&Plan) -> Result<(IoResults, Ended), Error>,

@@ -104,7 +104,7 @@ fn rounds_on_both_sides_tell_nothing() {
         comparisons(&unsteady(steady)).swap_remove(0)
     };
     let at_the_mark = found(DOUBLES);
-    assert_eq!(at_the_mark.verdict, Verdict::CannotBeTold, "{}", at_the_mark.because);
+    assert_eq!(at_the_mark.verdict, Verdict::Inconclusive, "{}", at_the_mark.because);
     assert!(at_the_mark.because.contains("on both sides in "), "{}", at_the_mark.because);
     assert_eq!((found(2.0).verdict, found(1.1).verdict), (Verdict::Holds, Verdict::DoesNotHold));
 }
@@ -113,7 +113,7 @@ fn rounds_on_both_sides_tell_nothing() {
 fn another_file_system_is_not_the_claim_s() {
     for filesystem in ["btrfs", ""] {
         for found in comparisons(&study(filesystem)) {
-            assert_eq!(found.verdict, Verdict::CannotBeTold, "{}", found.claim);
+            assert_eq!(found.verdict, Verdict::Inconclusive, "{}", found.claim);
             assert!(found.because.contains("the file system here is "), "{}", found.because);
         }
     }
@@ -125,7 +125,7 @@ fn another_file_system_is_not_the_claim_s() {
 #[test]
 fn the_device_only_read_cannot_show_that_writes_come_close() {
     let all = comparisons(&study("ext4"));
-    assert_eq!(all[1].verdict, Verdict::CannotBeTold);
+    assert_eq!(all[1].verdict, Verdict::Inconclusive);
     assert!(all[1].because.starts_with("the device was only read: it holds for reads"), "{}", all[1].because);
     let mut without = study("ext4");
     without.cells.retain(|cell| !is_raw(&cell.key));
@@ -169,7 +169,7 @@ fn four_files_on_xfs() {
     assert_eq!(verdict(500.0, 950.0), Verdict::Holds);
     assert_eq!(verdict(950.0, 950.0), Verdict::DoesNotHold, "two are enough");
     assert_eq!(verdict(500.0, 600.0), Verdict::DoesNotHold, "four are not enough");
-    assert_eq!(verdict(800.0, 950.0), Verdict::CannotBeTold);
+    assert_eq!(verdict(800.0, 950.0), Verdict::Inconclusive);
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn one_xfs_file_falls_or_does_not() {
     assert_eq!(found(300.0).verdict, Verdict::Holds, "{}", found(300.0).because);
     assert_eq!(found(900.0).verdict, Verdict::DoesNotHold);
     // The mark is the root of 12000/40000.
-    assert_eq!(found(0.3f64.sqrt() * 1000.0).verdict, Verdict::CannotBeTold);
+    assert_eq!(found(0.3f64.sqrt() * 1000.0).verdict, Verdict::Inconclusive);
     assert!((found(300.0).published.unwrap() - 0.3).abs() < 1e-12);
 }
 
@@ -188,9 +188,9 @@ fn a_single_round_and_an_empty_run() {
     let mut results = study("ext4");
     results.cells.iter_mut().for_each(|cell| cell.rounds.truncate(1));
     for found in comparisons(&results) {
-        assert_eq!(found.verdict, Verdict::CannotBeTold, "{}: {}", found.claim, found.because);
+        assert_eq!(found.verdict, Verdict::Inconclusive, "{}: {}", found.claim, found.because);
     }
     for found in comparisons(&empty("ext4")) {
-        assert!(found.verdict == Verdict::CannotBeTold && found.measured.is_none(), "{}", found.claim);
+        assert!(found.verdict == Verdict::Inconclusive && found.measured.is_none(), "{}", found.claim);
     }
 }

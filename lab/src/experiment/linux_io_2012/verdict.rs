@@ -1,26 +1,26 @@
-//! Whether a claim holds here, by figures and their spread alone.
+//! The verdict on a claim, from the figures and their spread alone.
 //!
-//! A claim is about several settings (numbers of processes, block sizes, doublings). In each of them the rounds lie
-//! above a mark, below it, or on both sides. A claim about all of them holds if more than half lie above and none
-//! below; it does not hold if half or more lie below. Anything else cannot be told, and says why.
+//! A claim covers several settings (numbers of processes, block sizes, doublings). In each of them the rounds are above
+//! a threshold, below it, or on both sides. A claim about all of them holds if more than half are above and none below;
+//! it does not hold if half or more are below. Anything else is inconclusive, with the reason.
 
 use crate::statistics::Spread;
 
-/// What the figures say of a claim.
+/// The verdict on a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     Holds,
     DoesNotHold,
-    CannotBeTold,
+    Inconclusive,
 }
 
 impl Verdict {
-    /// In words, for tables.
+    /// The verdict in words, for tables.
     pub fn words(self) -> &'static str {
         match self {
             Verdict::Holds => "holds here",
             Verdict::DoesNotHold => "does not hold here",
-            Verdict::CannotBeTold => "cannot be told",
+            Verdict::Inconclusive => "inconclusive",
         }
     }
 }
@@ -36,10 +36,10 @@ pub(super) struct Setting {
 /// The verdict, and the counts that it follows from.
 pub(super) fn judge(settings: &[Setting], mark: f64) -> (Verdict, String) {
     if settings.is_empty() {
-        return (Verdict::CannotBeTold, "it was not measured".into());
+        return (Verdict::Inconclusive, "it was not measured".into());
     }
     if settings.iter().any(|setting| setting.ratio.count < 2) {
-        return (Verdict::CannotBeTold, "a single round has no spread: --rounds 3".into());
+        return (Verdict::Inconclusive, "a single round has no spread: --rounds 3".into());
     }
     let all = settings.len();
     let above = settings.iter().filter(|setting| setting.ratio.min >= mark).count();
@@ -58,7 +58,7 @@ pub(super) fn judge(settings: &[Setting], mark: f64) -> (Verdict, String) {
     } else if 2 * below.len() >= all {
         Verdict::DoesNotHold
     } else {
-        Verdict::CannotBeTold
+        Verdict::Inconclusive
     };
     (verdict, counts)
 }
@@ -78,12 +78,12 @@ mod tests {
             |settings: &[&Setting]| judge(&settings.iter().map(|s| (*s).clone()).collect::<Vec<_>>(), 1.41).0;
         assert_eq!(verdict(&[&high, &high]), Verdict::Holds);
         assert_eq!(verdict(&[&high, &high, &both]), Verdict::Holds);
-        assert_eq!(verdict(&[&high, &both]), Verdict::CannotBeTold, "half is not more than half");
-        assert_eq!(verdict(&[&high, &high, &low]), Verdict::CannotBeTold, "one counterexample spoils it");
+        assert_eq!(verdict(&[&high, &both]), Verdict::Inconclusive, "half is not more than half");
+        assert_eq!(verdict(&[&high, &high, &low]), Verdict::Inconclusive, "one counterexample spoils it");
         assert_eq!(verdict(&[&high, &low]), Verdict::DoesNotHold);
         assert_eq!(verdict(&[&low, &both]), Verdict::DoesNotHold);
-        assert_eq!(verdict(&[&both]), Verdict::CannotBeTold);
-        assert_eq!(verdict(&[]), Verdict::CannotBeTold);
+        assert_eq!(verdict(&[&both]), Verdict::Inconclusive);
+        assert_eq!(verdict(&[]), Verdict::Inconclusive);
     }
 
     #[test]
@@ -91,7 +91,7 @@ mod tests {
         let mut one = setting(2.0, 2.0, 2.0);
         one.ratio.count = 1;
         let (verdict, because) = judge(&[one], 1.41);
-        assert!(verdict == Verdict::CannotBeTold && because.contains("--rounds 3"), "{because}");
+        assert!(verdict == Verdict::Inconclusive && because.contains("--rounds 3"), "{because}");
     }
 
     #[test]

@@ -1,9 +1,8 @@
 //! The clients' side: one thread drives many connections in a closed loop, without think time.
 //!
-//! A connection has one request under way at a time. So a socket that is ready holds (a part of) one
-//! reply, a request always fits into its send buffer, and edge-triggered events lose nothing: there is
-//! no more to read once the reply is complete. Per statement: a `recv`, a clock, a `send`, and a share
-//! of an `epoll_wait`; no allocation.
+//! A connection has one request in progress at a time. So a ready socket holds a reply, or a part of one; a request
+//! always fits into its send buffer; and edge-triggered events lose nothing, since there is no more to read once the
+//! reply is complete. Per statement: a `recv`, a clock, a `send`, and a share of an `epoll_wait`; no allocation.
 
 use std::mem::MaybeUninit;
 use std::sync::Arc;
@@ -17,8 +16,8 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use crate::clock;
 use crate::error::Error;
-use crate::front::play::Play;
-use crate::front::{Job, Player, Tally};
+use crate::front::connection_state::ConnectionState;
+use crate::front::{Job, Player, WindowCounters};
 use crate::workload::Outcome;
 use crate::workload::wire::{CHANGE_BYTES, HEADER_BYTES, Header, REQUEST_BYTES_MAX, Request, Retry, Status};
 
@@ -26,7 +25,7 @@ use crate::workload::wire::{CHANGE_BYTES, HEADER_BYTES, Header, REQUEST_BYTES_MA
 const SCRATCH_BYTES: usize = 256 << 10;
 /// Events taken at once.
 const EVENTS_MAX: usize = 256;
-/// Without any reply for so long, the statements hang.
+/// Without any reply for this time, the statements hang.
 const HANG_S: u64 = 60;
 
 /// One thread's connections.
@@ -43,7 +42,7 @@ struct Connection {
     reply: Option<Reply>,
 }
 
-/// A reply of which a part has come.
+/// A partly received reply.
 struct Reply {
     status: Status,
     missing_bytes: usize,
@@ -63,8 +62,8 @@ impl EventLoop {
         Ok(EventLoop { epoll, connections, scratch: vec![0; SCRATCH_BYTES] })
     }
 
-    /// Handles replies until none is outstanding. `complete` is told of each complete reply, sends what comes next,
-    /// and says whether there is something.
+    /// Handles replies until none is outstanding. `complete` receives each complete reply, sends the next statement,
+    /// and returns whether it sent one.
     fn exchange(
         &mut self,
         mut complete: impl FnMut(usize, &mut Connection, Outcome) -> Result<bool, Error>,
@@ -102,24 +101,24 @@ impl Player for EventLoop {
         self.exchange(|_, _, _| Ok(false))
     }
 
-    fn run(&mut self, job: &Job) -> Result<Tally, Error> {
-        let mut tally = Tally::new(self.connections.len());
-        let mut plays = Vec::with_capacity(self.connections.len());
+    fn run(&mut self, job: &Job) -> Result<WindowCounters, Error> {
+        let mut counters = WindowCounters::new(self.connections.len());
+        let mut states = Vec::with_capacity(self.connections.len());
         for (index, connection) in self.connections.iter_mut().enumerate() {
             let who = (connection.number, index);
-            let play = Play::begin(&job.load, &job.window, who, clock::now_ns());
-            connection.send(Request::Run(*play.statement(), play.values()))?;
-            plays.push(play);
+            let state = ConnectionState::begin(&job.load, &job.window, who, clock::now_ns());
+            connection.send(Request::Run(*state.statement(), state.values()))?;
+            states.push(state);
         }
         self.exchange(|index, connection, outcome| {
-            let play = &mut plays[index];
-            let goes_on = play.complete(outcome, clock::now_ns(), &mut tally)?;
+            let state = &mut states[index];
+            let goes_on = state.complete(outcome, clock::now_ns(), &mut counters)?;
             if goes_on {
-                connection.send(Request::Run(*play.statement(), play.values()))?;
+                connection.send(Request::Run(*state.statement(), state.values()))?;
             }
             Ok(goes_on)
         })?;
-        Ok(tally)
+        Ok(counters)
     }
 }
 

@@ -1,8 +1,8 @@
-//! The socket front: per connection a server thread and a local socket pair; the client ends are
-//! driven by a few event-loop threads.
+//! The socket front end: per connection a server thread and a local socket pair; a few event-loop threads drive the
+//! client ends.
 //!
-//! Both choices were measured, on two processors with statements of 2 us, 16 to 1024 connections, policy
-//! none, processor time of client and server together per statement, medians of four interleaved runs:
+//! Both choices were measured, on two CPUs with statements of 2 us, 16 to 1024 connections, policy none, CPU time of
+//! client and server together per statement, medians of four interleaved runs:
 //!
 //! | | point-select, 16 | 256 | 1024 | read-only, 256 |
 //! |---|---|---|---|---|
@@ -11,10 +11,10 @@
 //! | STREAM, one | 13.0 us | 16.8 us | 20.3 us | 35.9 us |
 //! | STREAM, two | 11.5 us | 16.9 us | 21.8 us | 39.6 us |
 //!
-//! So SEQPACKET, which also keeps a request whole. Two client threads save nothing, and one that loses
-//! its processor for a while leaves its half of the connections behind: the spread over connections
-//! was 0.07 to 0.22 with two, 0.01 to 0.02 with one. A client thread takes some 5 us a statement, so that
-//! one is enough for four processors.
+//! So the front end uses SEQPACKET, which also keeps a request whole. Two client threads save nothing, and a client
+//! thread that loses its CPU for a while delays its half of the connections: the variation over connections was 0.07 to
+//! 0.22 with two, 0.01 to 0.02 with one. A client thread takes some 5 us a statement, so that one is enough for four
+//! CPUs.
 
 mod client;
 mod server;
@@ -23,8 +23,8 @@ use flifo_base::cpu_count;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 use super::Clients;
-use crate::crew::Crew;
 use crate::error::Error;
+use crate::thread_group::ThreadGroup;
 use crate::workload::Sbtest;
 use client::EventLoop;
 use flifo_engine::Database;
@@ -57,5 +57,5 @@ pub(super) fn open(
         clients[connection as usize % loops].push((connection, client));
     }
     let drivers: Vec<EventLoop> = clients.into_iter().map(EventLoop::new).collect::<Result<_, Error>>()?;
-    Ok((servers, Crew::start_threads("client", STACK_BYTES, drivers)?))
+    Ok((servers, ThreadGroup::start_threads("client", STACK_BYTES, drivers)?))
 }

@@ -91,7 +91,7 @@ fn serve(shared: &Shared, socket: &OwnedFd) {
     }
 }
 
-/// The client asks for another session.
+/// The client requests a new session.
 struct NewSession;
 
 /// Serves requests until one for a new session comes. `None`: the client has closed.
@@ -113,7 +113,7 @@ fn serve_session(shared: &Shared, session: Option<&Session>, socket: &OwnedFd) -
             }
             (None, _) => send_error(socket, &Error::Protocol("a request of unknown kind")),
         };
-        // Else the client is gone; there is nobody to tell.
+        // Otherwise the client is gone, and the error has no recipient.
         sent.ok()?;
     }
 }

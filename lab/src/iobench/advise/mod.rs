@@ -1,7 +1,7 @@
-//! What a measurement says to set.
+//! The settings that follow from a measurement.
 //!
-//! Every piece of advice stands on figures of this run. What was not measured is not advised: it says which option
-//! to add. Where neither of two settings did more in every round, no difference was seen, and none is claimed.
+//! Every advice is based on figures of this run. A setting that was not measured gets no advice, but the option to add.
+//! If neither of two settings did better in every round, no difference is claimed.
 
 mod rules;
 
@@ -14,14 +14,14 @@ use crate::report::text::table;
 /// A setting, for flifo's engine and for InnoDB.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Advice {
-    /// As flifo calls it.
+    /// The name in flifo.
     pub setting: &'static str,
-    /// `None`: this run does not say.
+    /// `None`: this run is inconclusive.
     pub value: Option<String>,
-    /// As InnoDB calls it.
+    /// The name in InnoDB.
     pub innodb_setting: &'static str,
     pub innodb_value: Option<String>,
-    /// The figures that it stands on; without a value what to measure.
+    /// The figures behind the advice; without a value, what to measure.
     pub because: String,
 }
 
@@ -37,13 +37,13 @@ impl Advice {
         Advice { setting, value, innodb_setting, innodb_value, because }
     }
 
-    fn not_measured(setting: &'static str, innodb_setting: &'static str, wanted: &str) -> Self {
-        let because = format!("not measured: {wanted}");
+    fn not_measured(setting: &'static str, innodb_setting: &'static str, missing: &str) -> Self {
+        let because = format!("not measured: {missing}");
         Advice { setting, value: None, innodb_setting, innodb_value: None, because }
     }
 }
 
-/// All settings that matter, in the order in which they are best decided.
+/// All settings that matter, in the order in which to decide them.
 pub fn advise(results: &IoResults) -> Vec<Advice> {
     rules::Evidence::of(results).all()
 }
@@ -51,7 +51,7 @@ pub fn advise(results: &IoResults) -> Vec<Advice> {
 /// What must be said before any advice; nothing for a whole run.
 pub(crate) fn caveat(results: &IoResults) -> Option<&'static str> {
     match (results.interrupted, results.settings.quick) {
-        (true, _) => Some("The run was interrupted: this stands on what was measured until then."),
+        (true, _) => Some("The run was interrupted: the advice is based on the measurements so far."),
         (_, true) => {
             Some("Measured in short (--quick): a first guess. Measure longer before you set anything.")
         }
@@ -74,7 +74,7 @@ pub fn text(results: &IoResults, style: Style) -> String {
             advice.because,
         ]);
     }
-    let mut text = String::from("What to set, and the figures it stands on\n");
+    let mut text = String::from("Advice, and the figures behind it\n");
     if let Some(caveat) = caveat(results) {
         let _ = writeln!(text, "{caveat}");
     }

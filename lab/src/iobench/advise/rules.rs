@@ -12,13 +12,13 @@ use crate::statistics::Spread;
 const PAGE_BYTES: u32 = 16_384;
 /// The smallest that either has.
 const PAGE_BYTES_MIN: u32 = 4096;
-/// What is as good as the best.
+/// The share of the best that counts as equally good.
 const ENOUGH: f64 = 0.95;
 /// I/Os that one of InnoDB's I/O threads keeps in flight with native AIO.
 const IN_FLIGHT_PER_THREAD: u32 = 256;
 /// InnoDB's default of `innodb_read_io_threads` and `innodb_write_io_threads`.
 const IO_THREADS: u32 = 4;
-/// What of the sustained writes is for flushing in ordinary times.
+/// The share of the sustained writes for ordinary flushing.
 const SHARE: f64 = 0.5;
 const ATOMIC_SHARE: f64 = 0.75;
 /// The least that InnoDB takes for `innodb_io_capacity`.
@@ -99,7 +99,7 @@ impl<'a> Evidence<'a> {
         Some((curves.iter().filter_map(|curve| curve.at(top.key.concurrency)).collect(), top))
     }
 
-    /// The fewest files that do as much as the best number of them, if any was measured.
+    /// The fewest files that are as good as the best number, if measured.
     fn files(&self) -> Option<u32> {
         let (cells, top) = self.cells_over_files()?;
         cells.iter().find(|cell| is_enough(cell, top)).map(|cell| cell.key.files)
@@ -107,11 +107,11 @@ impl<'a> Evidence<'a> {
 
     fn data_files(&self) -> Advice {
         const NAMES: (&str, &str) = ("data_files", "innodb_file_per_table");
-        let wanted = "add --workload random-write --mode direct --files 1,2,4,8";
+        let hint = "add --workload random-write --mode direct --files 1,2,4,8";
         let Some((cells, top)) = self.cells_over_files().filter(|(cells, _)| cells.len() > 1) else {
-            return Advice::not_measured(NAMES.0, NAMES.1, wanted);
+            return Advice::not_measured(NAMES.0, NAMES.1, hint);
         };
-        let Some(files) = self.files() else { return Advice::not_measured(NAMES.0, NAMES.1, wanted) };
+        let Some(files) = self.files() else { return Advice::not_measured(NAMES.0, NAMES.1, hint) };
         let figures: Vec<String> =
             cells.iter().map(|cell| format!("{} {}", count_of_files(cell.key.files), figure(cell))).collect();
         let seen = if cells.iter().all(|cell| is_enough(cell, top)) {
@@ -158,8 +158,8 @@ impl<'a> Evidence<'a> {
     fn flush_method(&self, files: Option<u32>) -> Advice {
         const NAMES: (&str, &str) = ("flush_method", "innodb_flush_method");
         let Some((direct, synced)) = self.direct_and_synced(files) else {
-            let wanted = "add --workload random-write --mode direct,fsync";
-            return Advice::not_measured(NAMES.0, NAMES.1, wanted);
+            let hint = "add --workload random-write --mode direct,fsync";
+            return Advice::not_measured(NAMES.0, NAMES.1, hint);
         };
         let compared = ratio(direct, synced);
         let (value, seen) = match difference(compared) {
@@ -172,7 +172,9 @@ impl<'a> Evidence<'a> {
             }
         };
         let cache = match self.results.storage.write_cache.as_str() {
-            "write through" => "the disk says it has no volatile cache, but nobody cut its power here",
+            "write through" => {
+                "the disk says it has no volatile cache, but that was not tested by a power cut"
+            }
             "" => "whether the disk has a volatile cache is not known",
             _ => "the disk has a volatile cache, which only a sync empties",
         };
@@ -191,8 +193,8 @@ impl<'a> Evidence<'a> {
     fn page_size(&self) -> Advice {
         const NAMES: (&str, &str) = ("page_size", "innodb_page_size");
         let Some((small, large)) = self.small_and_large() else {
-            let wanted = "add --workload random-read --block 4K,16K";
-            return Advice::not_measured(NAMES.0, NAMES.1, wanted);
+            let hint = "add --workload random-read --block 4K,16K";
+            return Advice::not_measured(NAMES.0, NAMES.1, hint);
         };
         let (few, many) = (size(small.key.block_bytes), size(large.key.block_bytes));
         let compared = ratio(small, large);
@@ -241,8 +243,8 @@ impl<'a> Evidence<'a> {
         let mut curves = self.of_page(workload);
         curves.retain(|curve| curve.key().mode != "buffered" && curve.cells.len() > 1);
         let Some(top) = best(curves.iter().map(|curve| curve.peak())) else {
-            let wanted = format!("add --workload {workload} --mode direct --concurrency 1,4,16,64,128,256");
-            return Advice::not_measured(setting, innodb_setting, &wanted);
+            let hint = format!("add --workload {workload} --mode direct --concurrency 1,4,16,64,128,256");
+            return Advice::not_measured(setting, innodb_setting, &hint);
         };
         let Some(curve) = curves.iter().find(|curve| curve.cells.iter().any(|cell| std::ptr::eq(*cell, top)))
         else {
@@ -277,7 +279,7 @@ impl<'a> Evidence<'a> {
         Advice::new(setting, &value, innodb_setting, &threads.to_string(), because)
     }
 
-    /// The best cell of random writes as they are to be made, and its worst round: what is sustained.
+    /// The best cell of random writes under the chosen settings, and its worst round: the sustained rate.
     fn sustained(&self, choice: Option<Choice<'a>>) -> Option<(&'a IoCell, f64)> {
         let choice = choice?;
         let mut curves = self.of_page("random-write");
@@ -388,10 +390,7 @@ impl<'a> Evidence<'a> {
             );
             return Advice::new(NAMES.0, "OFF with atomic writes", NAMES.1, "ON", because);
         }
-        let because = format!(
-            "the kernel tells of no page of {} that is written untorn here. {cost}",
-            size(self.page_bytes)
-        );
+        let because = format!("the kernel reports no atomic write of {} here. {cost}", size(self.page_bytes));
         Advice::new(NAMES.0, "ON", NAMES.1, "ON", because)
     }
 }
@@ -414,7 +413,7 @@ fn difference(compared: Option<Spread>) -> Difference {
     }
 }
 
-/// Within 5% of the best, or not to be told from it.
+/// Whether the cell is within 5% of the best, or indistinguishable from it.
 fn is_enough(cell: &IoCell, top: &IoCell) -> bool {
     let compared = ratio(cell, top);
     let near = compared.is_some_and(|spread| spread.median >= ENOUGH);

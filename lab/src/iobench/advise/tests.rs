@@ -1,4 +1,4 @@
-//! Every rule on made-up runs: what it advises, when it sees no difference, and what it asks for.
+//! Every rule on made-up runs: its advice, no difference, and missing measurements.
 
 use super::*;
 use crate::iobench::fixture::{cell_of, empty, full, study};
@@ -199,7 +199,7 @@ fn the_least_depth_that_reaches_95_percent() {
     assert_eq!(depth([1000.0, 990.0, 980.0, 970.0]).value.as_deref(), Some("1"));
     let one = run(&[(key("random-read", "direct", 16_384, 4, 64), &[1.0])]);
     assert!(advice(&one, "io_depth").because.contains("--concurrency"));
-    // What the page cache answers says nothing of the disk.
+    // Reads from the page cache say nothing about the disk.
     let cached: Vec<(IoKey, &[f64])> =
         [1, 4].map(|n| (key("random-read", "buffered", 16_384, 4, n), &[1e6][..])).into();
     assert_eq!(value(&run(&cached), "io_depth"), None);

@@ -15,13 +15,13 @@ pub(in crate::report) fn charts(panel: &Panel<'_>) -> Vec<Chart> {
     charts.push(waits(
         panel,
         "Longest wait",
-        "From asking for a slot to running; threads that still wait at the end count.",
+        "From requesting a slot to running; threads that still wait at the end count.",
         longest_us,
     ));
     charts.push(waits(
         panel,
         "Wait, 99%",
-        "From asking for a slot to running; one in a hundred took longer.",
+        "From requesting a slot to running; one in a hundred took longer.",
         |r| r.entry.enter_p99_us,
     ));
     charts.push(fewest(panel));

@@ -1,4 +1,4 @@
-//! What a load comes down to, in plain sentences computed from the rounds.
+//! The conclusion for a load, in plain sentences computed from the rounds.
 
 use super::{against_best_peer, best_peer, fewest_share, highest, longest_against_fifo, policies};
 use crate::published::with_range;
@@ -9,7 +9,7 @@ use crate::report::format::count;
 /// Sentences about the highest number of threads.
 pub(in crate::report) fn conclusion(panel: &Panel<'_>) -> String {
     let Some(&threads) = panel.threads.last() else { return String::new() };
-    let Some((curve, cell)) = highest(policies(panel).filter(|curve| curve.is_ours()), threads) else {
+    let Some((curve, cell)) = highest(policies(panel).filter(|curve| curve.is_own_policy()), threads) else {
         return best_peer(panel, threads).map_or_else(String::new, |(peer, cell)| {
             format!(
                 "With {threads} threads {} does most, {} statements per second.",
@@ -19,8 +19,10 @@ pub(in crate::report) fn conclusion(panel: &Panel<'_>) -> String {
         });
     };
     let per_s = count(cell.throughput().map_or(0.0, |t| t.median));
-    let mut text =
-        format!("With {threads} threads {} does most of ours, {per_s} statements per second", curve.label);
+    let mut text = format!(
+        "With {threads} threads {} does most of the policies, {per_s} statements per second",
+        curve.label
+    );
     if let Some(gain) = against_best_peer(panel, curve, threads)
         && let Some((peer, _)) = best_peer(panel, threads)
     {
@@ -57,7 +59,7 @@ mod tests {
         let results = fixture::bench();
         let panels = analysis::panels(&results);
         let text = conclusion(&panels[0]);
-        assert!(text.starts_with("With 4096 threads flifo does most of ours, "), "{text}");
+        assert!(text.starts_with("With 4096 threads flifo does most of the policies, "), "{text}");
         assert!(text.contains("times as fast as tokio (the best peer)."), "{text}");
         assert!(text.contains("it keeps 100%."), "{text}");
         assert!(

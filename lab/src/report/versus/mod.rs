@@ -1,7 +1,7 @@
-//! A bench shown: policies beside what a user would pick instead, a panel for each load and limit.
+//! The report of a bench: policies compared with common alternatives, a panel for each load and limit.
 //!
-//! A ratio to the best peer is a ratio to the peer that has the highest median at that number of threads,
-//! whichever it is, paired round by round. Choosing it after the fact favours the peers a little.
+//! A ratio to the best peer is a ratio to the peer with the highest median at that number of threads, paired round by
+//! round. Choosing it after the fact favours the peers a little.
 
 pub(super) mod charts;
 mod conclusion;
@@ -14,7 +14,7 @@ use super::analysis::{Curve, Panel, ratio, throughput};
 use crate::results::{Cell, Round};
 use crate::statistics::Spread;
 
-/// From so many threads on a table of flatness has a column for each number.
+/// The number of threads from which on a table of flatness has a column for each number.
 const MANY_THREADS: u32 = 1_024;
 
 /// The policies, specimens among them, in their order.
@@ -42,7 +42,7 @@ fn against_best_peer(panel: &Panel<'_>, curve: &Curve<'_>, threads: u32) -> Opti
     ratio(curve.at(threads)?, best_peer(panel, threads)?.1, throughput)
 }
 
-/// The longest time from asking to running against fifo's.
+/// The longest time from requesting a slot to running, against fifo's.
 fn longest_against_fifo(panel: &Panel<'_>, curve: &Curve<'_>, threads: u32) -> Option<Spread> {
     let fifo = policies(panel).find(|curve| curve.policy == "fifo")?;
     ratio(curve.at(threads)?, fifo.at(threads)?, longest_us)
@@ -56,7 +56,7 @@ fn fewest_share(round: &Round) -> Option<f64> {
     round.fairness.connection_fewest_share
 }
 
-/// The numbers of threads that flatness is told of: the large ones, or the last.
+/// The numbers of threads for which flatness is reported: the large ones, or the last.
 fn flat_threads(panel: &Panel<'_>) -> Vec<u32> {
     let large: Vec<u32> = panel.threads.iter().copied().filter(|threads| *threads >= MANY_THREADS).collect();
     if large.is_empty() { panel.threads.last().copied().into_iter().collect() } else { large }

@@ -4,7 +4,7 @@ use crate::report::analysis::bound;
 use crate::report::format;
 use crate::results::{Cell, Round};
 
-/// The columns after the number of threads and the contender.
+/// The columns after the number of threads and the variant.
 pub(in crate::report) const HEAD: [&str; 20] = [
     "limit",
     "statements/s",

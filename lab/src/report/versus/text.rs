@@ -15,7 +15,7 @@ pub fn entry_heading(style: Style) -> String {
     let heading = format!(
         "{:<15} {:<13} {:>5} {:>7} {:>20} {:>11} {:>11} {:>11} {:>11}",
         "load",
-        "contender",
+        "variant",
         "limit",
         "threads",
         "statements/s",
@@ -27,7 +27,7 @@ pub fn entry_heading(style: Style) -> String {
     bold(&heading, style)
 }
 
-/// A cell as one line of fixed columns, without newline: to be printed as each cell finishes.
+/// A cell as one line of fixed columns, without newline: printed as each cell finishes.
 pub fn entry_line(cell: &Cell, style: Style) -> String {
     let key = &cell.key;
     let name = if key.target == "peer" && key.policy == "none" { "no limit" } else { &key.policy };
@@ -46,7 +46,7 @@ pub fn entry_line(cell: &Cell, style: Style) -> String {
     )
 }
 
-/// Everything that is told at the end of a run.
+/// The whole report at the end of a run.
 pub(crate) fn report(results: &Results, style: Style) -> String {
     let panels = panels(results);
     let mut text = String::new();
@@ -73,7 +73,10 @@ pub(crate) fn report(results: &Results, style: Style) -> String {
                 format!("Longest wait with {last} threads, also in rotations of the queue"),
                 waits(panel, last, style),
             ),
-            (format!("From asking to running, and why, with {last} threads"), causes(panel, last, style)),
+            (
+                format!("From requesting a slot to running, and why, with {last} threads"),
+                causes(panel, last, style),
+            ),
         ];
         for (title, table) in sections {
             let _ = writeln!(text, "\n{title}\n{table}");
@@ -90,7 +93,7 @@ fn head(curve: &Curve<'_>, style: Style) -> Field {
     label(curve, &curve.label.replace('-', "- "), style)
 }
 
-/// A table whose first column holds names, which are not broken.
+/// A table whose first column has names, which are not broken.
 fn named(mut table: Table) -> Table {
     if let Some(names) = table.column_mut(0) {
         names.set_constraint(ColumnConstraint::ContentWidth);
@@ -115,7 +118,7 @@ fn against(panel: &Panel<'_>, style: Style) -> Table {
 fn service(panel: &Panel<'_>, last: u32, style: Style) -> Table {
     let flat = flat_threads(panel);
     let mut table = table(style);
-    let names = ["contender", "peak/s", "at"].map(str::to_owned).into_iter();
+    let names = ["variant", "peak/s", "at"].map(str::to_owned).into_iter();
     let flat_names = flat.iter().map(|threads| format!("at {threads}"));
     let more = ["fewest / mean", "most / mean", "variation"].map(str::to_owned);
     table.set_header(names.chain(flat_names).chain(more));
@@ -143,7 +146,7 @@ fn service(panel: &Panel<'_>, last: u32, style: Style) -> Table {
 
 fn waits(panel: &Panel<'_>, last: u32, style: Style) -> Table {
     let mut table = table(style);
-    table.set_header(["contender", "longest ms", "rotations", "longest / fifo"]);
+    table.set_header(["variant", "longest ms", "rotations", "longest / fifo"]);
     for curve in &panel.curves {
         let Some(Cell { summary, .. }) = curve.at(last) else { continue };
         table.add_row([
@@ -159,7 +162,7 @@ fn waits(panel: &Panel<'_>, last: u32, style: Style) -> Table {
 fn causes(panel: &Panel<'_>, last: u32, style: Style) -> Table {
     let mut table = table(style);
     table.set_header([
-        "contender",
+        "variant",
         "p50 us",
         "p95 us",
         "p99 us",
@@ -225,7 +228,7 @@ mod tests {
     #[test]
     fn the_report_tells_everything_in_the_width_given() {
         let text = report(&fixture::bench(), PLAIN);
-        let wanted = [
+        let expected = [
             "work-20, limit 4",
             "hot-row, limit 8",
             "best peer",
@@ -238,7 +241,7 @@ mod tests {
             "p99.9 us",
             "1 + W/S",
         ];
-        fixture::assert_told(&text, &wanted, PLAIN);
+        fixture::assert_told(&text, &expected, PLAIN);
         assert!(!text.contains("interrupted") && !text.contains('\x1b'), "{text}");
     }
 

@@ -1,4 +1,4 @@
-//! The options of the command line, named as the `mariadb` client names them, and what they mean for a place.
+//! The TLS options of the command line, named as in the `mariadb` client, and their meaning for a place.
 
 use std::path::{Path, PathBuf};
 
@@ -23,7 +23,7 @@ pub enum TlsMode {
 /// Options for TLS.
 #[derive(Debug, Clone, Default, Args)]
 pub struct TlsArgs {
-    /// Whether connections are encrypted [default: prefer; on a socket off; by TCP with one of the options below require]
+    /// Encrypt connections [default: prefer; on a socket off; by TCP with one of the options below require]
     ///
     /// prefer encrypts if the server offers TLS. Without --ssl-ca and --ssl-verify-server-cert the server's certificate
     /// is not verified. An account with REQUIRE SSL needs --tls require on a socket, too.

@@ -39,7 +39,7 @@ impl Channel {
         Ok(&self.sealed)
     }
 
-    /// Takes records, whole or in pieces, and appends what they carry to `plain`.
+    /// Takes records, whole or in pieces, and appends their content to `plain`.
     #[inline]
     pub(in crate::target) fn open(&mut self, mut sealed: &[u8], plain: &mut Vec<u8>) -> Result<(), Error> {
         while !sealed.is_empty() {

@@ -2,7 +2,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `args` | the options of the command line, and what they mean for a place |
+//! | `args` | the options of the command line, and their meaning for a place |
 //! | `files` | certificates and keys, read from the files of the options |
 //! | `verify` | which certificates of a server are accepted |
 //! | `channel` | one connection: requests become records, records become replies |

@@ -1,4 +1,4 @@
-//! Which certificates of a server are accepted.
+//! The accepted certificates of a server.
 //!
 //! | options | accepted |
 //! |---|---|
@@ -58,7 +58,7 @@ impl ServerCertVerifier for Verifier {
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
         match self.trusted {
-            // Anybody can sign with a certificate that nobody verifies. It may also be one that cannot be parsed.
+            // An unverified certificate proves nothing, so its signature is not checked. It may also be unparsable.
             None => Ok(HandshakeSignatureValid::assertion()),
             Some(_) => verify_tls12_signature(message, certificate, signature, &self.algorithms),
         }

@@ -1,5 +1,5 @@
-//! The handshake: the server greets, the client may begin TLS, then answers with an account and a proof, the server
-//! may ask on.
+//! The handshake: the server greets, the client may begin TLS, then answers with an account and a proof; the server may
+//! request more.
 
 use std::fmt::Display;
 
@@ -69,7 +69,7 @@ pub(in crate::target) fn log_in(link: &mut Link, endpoint: &Endpoint) -> Result<
     Ok(Greeting { version, connection: greeting.connection_id() })
 }
 
-/// Begins TLS if it shall be; what the client can do, as it says from here on.
+/// Begins TLS if required; returns the client's capabilities from here on.
 fn begin_tls(
     link: &mut Link,
     endpoint: &Endpoint,

@@ -5,9 +5,9 @@
 //! request  one packet, number 0: a command byte and what belongs to it
 //! reply    OK | error | columns n, n definitions, end, rows.., end or error
 //! ```
-//! A connection has one request under way at a time. Under TLS all of it but the greeting and the request for TLS
-//! travels in records. Not asked for, so never met: compression, several results of one request, cursors,
-//! `LOAD DATA LOCAL`.
+//! A connection has one request in progress at a time. Under TLS everything except the greeting and the request for TLS
+//! travels in records. Not requested, so never received: compression, several results of one request, cursors, `LOAD
+//! DATA LOCAL`.
 
 mod handshake;
 mod reply;
@@ -96,12 +96,12 @@ mod tests {
     fn an_execution_by_hand() {
         let mut buffer = Vec::new();
         execute(&mut buffer, 7, &[Value::Int(5), Value::Bytes(b"ab".to_vec())]);
-        let wanted: &[u8] = &[
+        let expected: &[u8] = &[
             0x17, 7, 0, 0, 0, 0, 1, 0, 0, 0, // command, statement, no cursor, once
             0, 1, 8, 0, 0xfd, 0, // nothing is null; types follow: a longlong, a string
             5, 0, 0, 0, 0, 0, 0, 0, 2, b'a', b'b',
         ];
-        assert_eq!(&buffer[HEADER_BYTES..], wanted);
-        assert_eq!(usize::from(buffer[0]), wanted.len());
+        assert_eq!(&buffer[HEADER_BYTES..], expected);
+        assert_eq!(usize::from(buffer[0]), expected.len());
     }
 }

@@ -4,7 +4,7 @@
 //! First --OK--> done            First --error--> done            First --n columns--> Columns
 //! Columns --end--> Rows         Rows --row--> Rows               Rows --end or error--> done
 //! ```
-//! Rows are counted and passed over. Nothing is copied but a packet that is cut in two by the end of a piece.
+//! Rows are counted and skipped. Only a packet that is cut in two by the end of a piece is copied.
 
 use mysql_common::constants::StatusFlags;
 use mysql_common::io::ParseBuf;
@@ -18,7 +18,7 @@ const END: u8 = 0xfe;
 const ERROR: u8 = 0xff;
 /// A packet that begins as an end does and is longer is a row.
 const END_BYTES_MAX: usize = 8;
-/// No packet of a statement of ours is longer; a longer one is no reply to it.
+/// The maximum packet in a reply to the lab's statements; a longer one is invalid.
 const PACKET_BYTES_MAX: usize = 1 << 20;
 
 /// What a complete reply says.
@@ -32,7 +32,7 @@ pub(in crate::target) enum Outcome {
     Error(ServerError),
 }
 
-/// An error as the server tells it.
+/// A server's error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::target) struct ServerError {
     pub(in crate::target) code: u16,
@@ -47,12 +47,12 @@ impl ServerError {
             ErrPacket::Error(error) => {
                 Ok(ServerError { code: error.error_code(), text: one_line(&error.message_str()) })
             }
-            ErrPacket::Progress(_) => Err(WireError::Protocol("a report of progress that nobody asked for")),
+            ErrPacket::Progress(_) => Err(WireError::Protocol("an unrequested progress report")),
         }
     }
 }
 
-/// Everything that is told is one line.
+/// Reduces a server's text to one line.
 fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -68,7 +68,7 @@ enum Stage {
 #[derive(Debug)]
 pub(in crate::target) struct Reply {
     stage: Stage,
-    /// The packet whose end has not come.
+    /// A packet that is not complete yet.
     partial: Vec<u8>,
 }
 
@@ -107,11 +107,11 @@ impl Reply {
 
     /// Adds what the partial packet lacks; the bytes after it, or `None` if it lacks more.
     fn complete<'b>(&mut self, mut bytes: &'b [u8]) -> Option<&'b [u8]> {
-        let mut fill = |partial: &mut Vec<u8>, wanted: usize| {
-            let (head, rest) = bytes.split_at(bytes.len().min(wanted.saturating_sub(partial.len())));
+        let mut fill = |partial: &mut Vec<u8>, expected: usize| {
+            let (head, rest) = bytes.split_at(bytes.len().min(expected.saturating_sub(partial.len())));
             partial.extend_from_slice(head);
             bytes = rest;
-            partial.len() >= wanted
+            partial.len() >= expected
         };
         if !fill(&mut self.partial, HEADER_BYTES) {
             return None;
@@ -193,7 +193,7 @@ mod tests {
     const ERROR_BODY: &[u8] = b"\xff\xbd\x04#40001Deadlock\nfound";
 
     fn result(rows: usize) -> Vec<u8> {
-        // A row that begins like an end is told from one by its length.
+        // A row that begins like an end packet is distinguished by its length.
         let row = [&[0xfe][..], &[b'x'; 120]].concat();
         let mut bodies: Vec<&[u8]> = vec![&[1], b"a definition", END_BODY];
         bodies.extend(std::iter::repeat_n(&row[..], rows));
@@ -214,7 +214,7 @@ mod tests {
             (result(0), Outcome::Rows(0)),
             (result(5), Outcome::Rows(5)),
         ];
-        for (bytes, wanted) in cases {
+        for (bytes, expected) in cases {
             for size in 1..=bytes.len() {
                 let mut reply = Reply::new();
                 // Twice: a complete reply leaves nothing behind.
@@ -224,7 +224,7 @@ mod tests {
                         assert_eq!(last, None, "complete before its end");
                         last = reply.take(piece).unwrap();
                     }
-                    assert_eq!(last.as_ref(), Some(&wanted), "pieces of {size}");
+                    assert_eq!(last.as_ref(), Some(&expected), "pieces of {size}");
                 }
             }
         }

@@ -1,7 +1,7 @@
-//! A blocking connection, plain or under TLS: for the handshake, for administration, and for preparing what a load
-//! then executes.
+//! A blocking connection, plain or under TLS: for the handshake, for administration, and for preparing the statements
+//! of a load.
 //!
-//! A wait that may be long looks for Ctrl-C a few times a second.
+//! A long wait checks for Ctrl-C a few times a second.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -78,7 +78,7 @@ pub(in crate::target) struct Link {
 }
 
 impl Link {
-    /// Opens a connection, on which nobody is logged in yet.
+    /// Opens a connection, before the login.
     pub(in crate::target) fn open(place: &Place) -> Result<Self, WireError> {
         let stream = match place {
             Place::Unix(path) => Stream::Unix(UnixStream::connect(path)?),
@@ -102,7 +102,7 @@ impl Link {
         })
     }
 
-    /// Sends a request made by one of the functions beside this one, the first of an exchange.
+    /// Sends a request built by one of this module's functions, the first of an exchange.
     pub(in crate::target) fn request(&mut self, bytes: &[u8]) -> Result<(), WireError> {
         self.number = 1;
         self.write(bytes)
@@ -205,7 +205,7 @@ impl Link {
         }
     }
 
-    /// The descriptor and its TLS, for who waits in another way; nothing may be under way.
+    /// The descriptor and its TLS, for an event loop; no request may be in progress.
     pub(in crate::target) fn into_parts(self) -> (OwnedFd, Option<Box<Channel>>) {
         debug_assert_eq!(self.received.len(), self.taken, "a reply was not read");
         let socket = match self.stream {

@@ -1,4 +1,4 @@
-//! Frees the slot and wakes every waiter: the herd.
+//! Frees the slot and wakes every waiter (thundering herd).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -22,7 +22,8 @@ pub(super) struct Gate {
     state: Mutex<State>,
 }
 
-/// Invariant: `pending <= slots`, `slots <= 2 * limit` except for ends of waits, and somebody waits only while `slots > 0`.
+/// Invariant: `pending <= slots`, `slots <= 2 * limit` except for ends of waits, and threads wait only while `slots >
+/// 0`.
 #[derive(Default)]
 struct State {
     /// Slots out: to running threads, and to pending ones.

@@ -14,7 +14,7 @@ pub(super) struct Gate {
     state: Mutex<State>,
 }
 
-/// Invariant: somebody waits only while `running >= limit`.
+/// Invariant: threads wait only while `running >= limit`.
 #[derive(Default)]
 struct State {
     running: u32,

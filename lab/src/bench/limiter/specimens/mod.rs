@@ -1,6 +1,7 @@
-//! Policies that others use, or that lost: each in the shortest form that behaves like the real one.
+//! Policies kept for comparison, used elsewhere or rejected here: each in the shortest form that behaves like the real
+//! one.
 //!
-//! They are measured beside the policies of [`flifo_admission`] and are part of no product. None has tickets, timeouts,
+//! They are compared with the policies of [`flifo_admission`] and are part of no product. None has tickets, timeouts,
 //! classes or a bound on row-lock waiters. A thread that ends a wait enters above the limit, as under our policies, and
 //! exits repay it.
 //!
@@ -8,7 +9,7 @@
 //! |---|---|---|
 //! | `lifo` | enter if a slot is free | hands its slot to the youngest waiter |
 //! | `broadcast` | enter if a slot is free | frees its slot and wakes every waiter: the herd |
-//! | `sleep` | enter if a slot is free, else poll | frees its slot and wakes nobody (InnoDB 5.6 to 8) |
+//! | `sleep` | enter if a slot is free, else poll | frees its slot without a wake-up (InnoDB 5.6 to 8) |
 //! | `lease` | enter while fewer than the limit run | once in 0.5 ms hands off its slot, else frees it |
 //! | `summon` | enter if a slot is free | frees its slot and wakes the head of the queue, which competes |
 
@@ -23,7 +24,7 @@ use std::sync::Arc;
 
 use super::Limiter;
 
-/// A policy that is kept for comparison.
+/// A policy kept for comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Specimen {
     /// The youngest waiter is served first.

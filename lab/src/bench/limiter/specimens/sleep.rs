@@ -13,7 +13,7 @@ use crate::bench::limiter::Limiter;
 
 pub(super) struct Gate {
     limit: u32,
-    /// Taken with acquire and given back with release: a thread sees what was done in the slot before.
+    /// Taken with acquire and returned with release: a thread sees the earlier actions in the slot.
     running: AtomicU32,
     /// Threads that poll.
     polling: AtomicU32,

@@ -16,7 +16,7 @@ pub(super) struct Gate {
     state: Mutex<State>,
 }
 
-/// Invariant: `pending <= limit`, and somebody waits only while a thread runs or is pending.
+/// Invariant: `pending <= limit`, and threads wait only while a thread runs or is pending.
 #[derive(Default)]
 struct State {
     running: u32,

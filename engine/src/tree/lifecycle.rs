@@ -1,13 +1,13 @@
-//! Trees that come and go beside the row of another tree that tells of them, so that a crash at any point leaves no page
-//! that nobody knows.
+//! Trees that are created and dropped atomically with a row of another tree that refers to them, so that a crash at any
+//! point leaks no page.
 //!
-//! - [`Tree::plant`] allocates the root's page, makes it, and adds the row, in one mini-transaction.
-//! - [`Tree::fell`] takes a tree down in steps, each a mini-transaction that frees some pages together with what referred
-//!   to them; what is left can be felled by the same steps. [`Tree::uproot`] frees a root together with its row.
-//! - A leaf's large values go before it, one by one: its row goes, and its pages into a slot of the pending page, in one
-//!   mini-transaction; then they are freed.
+//! - [`Tree::create_tree`] allocates and writes the root's page, and adds the row, in one mini-transaction.
+//! - [`Tree::free_nodes`] frees a tree's nodes in steps, each a mini-transaction that frees some pages together with
+//!   the references to them; the same steps free the rest. [`Tree::drop_tree`] frees a root together with its row.
+//! - A leaf's large values are freed before the leaf, one by one: one mini-transaction removes the row and moves its
+//!   pages into a slot of the pending page; then they are freed.
 //!
-//! A tree that is being felled has nodes with one child, and leaves at different levels: nobody else reads it.
+//! A tree that is being freed has nodes with one child, and leaves at different levels: it has no readers.
 
 use super::split::marked_free;
 use super::{Attempt, Tree, chain_of, commit_with};
@@ -20,30 +20,30 @@ use crate::page::pending::PendingChain;
 use crate::page::{PageNo, Torn};
 use crate::wait::Waiter;
 
-enum Planted {
+enum Creation {
     Done,
-    /// There is such a row already.
+    /// A row with that key exists.
     Refused,
     /// The leaf has no room for the row.
     Full,
-    /// Another has taken the page.
+    /// Another thread has taken the page.
     Taken,
 }
 
 /// What an attempt at a step did.
-enum Felled {
-    /// Some pages are free; there may be more.
+enum FreeStep {
+    /// Some pages were freed; there may be more.
     Some,
     /// The root is empty.
     All,
-    /// Nothing: these leaves may have large values, and come next.
+    /// No page: these leaves may have large values, which must be freed first.
     Leaves(Vec<PageNo>),
 }
 
 impl Tree {
-    /// Makes an empty tree, and adds the row to this one that `row` makes of its root; `None`, and nothing is made, if
-    /// there is a row with that key.
-    pub(crate) fn plant(
+    /// Creates an empty tree, and adds to this tree the row that `row` returns for its root; returns `None`, and
+    /// changes nothing, if a row with that key exists.
+    pub(crate) fn create_tree(
         &self,
         waiter: &Waiter,
         row: impl Fn(PageNo) -> (Vec<u8>, Vec<u8>),
@@ -54,53 +54,59 @@ impl Tree {
             self.check_size(key.len(), value.len())?;
             debug_assert!(!self.is_large(key.len(), value.len()));
             let need = Need::nodes(self.pool.page_size()).making(root);
-            match self.pool.change(waiter, &need, |mtr| self.try_plant(mtr, root, &key, &value))? {
-                Planted::Done => return Ok(Some(Tree::open(&self.pool, &self.alloc, root))),
-                Planted::Refused => return Ok(None),
-                Planted::Full => self.split(waiter, &key, 0)?,
-                Planted::Taken => {}
+            match self.pool.change(waiter, &need, |mtr| self.try_create_tree(mtr, root, &key, &value))? {
+                Creation::Done => return Ok(Some(Tree::open(&self.pool, &self.alloc, root))),
+                Creation::Refused => return Ok(None),
+                Creation::Full => self.split(waiter, &key, 0)?,
+                Creation::Taken => {}
             }
         }
     }
 
-    fn try_plant<'p>(&'p self, mut mtr: Mtr<'p>, root: PageNo, key: &[u8], value: &[u8]) -> Attempt<Planted> {
+    fn try_create_tree<'p>(
+        &'p self,
+        mut mtr: Mtr<'p>,
+        root: PageNo,
+        key: &[u8],
+        value: &[u8],
+    ) -> Attempt<Creation> {
         let (leaf, slot, found) = self.find(key)?;
         let mut leaf = leaf.exclusive()?;
         if found {
-            return Ok(Planted::Refused);
+            return Ok(Creation::Refused);
         }
         if !leaf.checked(leaf.node().fits(key.len(), value.len()))? {
-            return Ok(Planted::Full);
+            return Ok(Creation::Full);
         }
         if root == leaf.page() || !self.alloc.is_for_trees(root) {
             return Err(marked_free(root));
         }
         let mut bitmap = self.alloc.bitmap(root)?.exclusive()?;
-        let Some(taken) = self.alloc.mark(&bitmap, &[root], true) else { return Ok(Planted::Taken) };
+        let Some(taken) = self.alloc.mark(&bitmap, &[root], true) else { return Ok(Creation::Taken) };
         // From here on nothing fails.
         let mut page = mtr.create(root)?;
         mtr.rewrite(&mut page, |page| _ = NodeMut::format(page, root, root, 0, &Fences::all()));
         mtr.apply(&mut bitmap, &Op::Write { at: taken.0, bytes: &taken.1 });
         mtr.apply(&mut leaf, &Op::Insert { slot, key, value: value.into() });
         mtr.commit(&mut [&mut leaf, &mut bitmap, &mut page]);
-        Ok(Planted::Done)
+        Ok(Creation::Done)
     }
 
-    /// Frees all pages but the root, which has no rows then. Nobody uses the tree meanwhile.
-    pub(crate) fn fell(&self, waiter: &Waiter) -> Result<()> {
-        while self.fell_step(waiter)? {}
+    /// Frees all pages but the root, which is empty then. The tree has no other users.
+    pub(crate) fn free_nodes(&self, waiter: &Waiter) -> Result<()> {
+        while self.free_step(waiter)? {}
         Ok(())
     }
 
     /// One step; false if the root is empty.
-    pub(super) fn fell_step(&self, waiter: &Waiter) -> Result<bool> {
+    pub(super) fn free_step(&self, waiter: &Waiter) -> Result<bool> {
         let need = Need::nodes(self.pool.page_size());
         let mut bare = Vec::new();
         loop {
-            match self.pool.change(waiter, &need, |mtr| self.try_fell(mtr, &bare))? {
-                Felled::Some => return Ok(true),
-                Felled::All => return Ok(false),
-                Felled::Leaves(leaves) => {
+            match self.pool.change(waiter, &need, |mtr| self.try_free_step(mtr, &bare))? {
+                FreeStep::Some => return Ok(true),
+                FreeStep::All => return Ok(false),
+                FreeStep::Leaves(leaves) => {
                     leaves.iter().try_for_each(|&leaf| self.free_large(waiter, leaf))?;
                     bare = leaves;
                 }
@@ -108,7 +114,7 @@ impl Tree {
         }
     }
 
-    /// Frees the large values of a leaf, whose rows go with them.
+    /// Frees the large values of a leaf, and removes their rows.
     fn free_large(&self, waiter: &Waiter, leaf: PageNo) -> Result<()> {
         let last = || last_large(&self.pool.optimistic(leaf)?);
         while let Some((row, chain)) = self.pool.retry(waiter, last)? {
@@ -127,7 +133,7 @@ impl Tree {
     }
 
     /// One step; `bare` are leaves without large values.
-    fn try_fell<'p>(&'p self, mtr: Mtr<'p>, bare: &[PageNo]) -> Attempt<Felled> {
+    fn try_free_step<'p>(&'p self, mtr: Mtr<'p>, bare: &[PageNo]) -> Attempt<FreeStep> {
         let mut node = self.pool.optimistic(self.root)?;
         loop {
             let (level, slots) = (node.checked(node.node().level())?, node.checked(node.node().slots())?);
@@ -161,27 +167,27 @@ impl Tree {
         root: OptimisticGuard<'p>,
         slots: usize,
         bare: &[PageNo],
-    ) -> Attempt<Felled> {
+    ) -> Attempt<FreeStep> {
         // One that was a leaf below, and has lost its large rows, has no rows left, and its fences still.
         if slots > 0 || root.checked(root.node().upper_into(&mut Vec::new()))? {
             if bare != [self.root] {
-                return Ok(Felled::Leaves(vec![self.root]));
+                return Ok(FreeStep::Leaves(vec![self.root]));
             }
             let mut root = root.exclusive()?;
             mtr.rewrite(&mut root, |page| _ = NodeMut::new(page).reformat(0, &Fences::all()));
             mtr.commit(&mut [&mut root]);
         }
-        Ok(Felled::All)
+        Ok(FreeStep::All)
     }
 
-    /// Frees the last leaves of a node, but for its first child: as many as have their bits in one bitmap.
+    /// Frees the last leaves of a node, except its first child: those whose bits are in one bitmap.
     fn drop_leaves<'p>(
         &'p self,
         mut mtr: Mtr<'p>,
         node: OptimisticGuard<'p>,
         slots: usize,
         bare: &[PageNo],
-    ) -> Attempt<Felled> {
+    ) -> Attempt<FreeStep> {
         let mut node = node.exclusive()?;
         let child = |slot: usize| node.checked(node.node().child(slot));
         let last = child(slots)?;
@@ -194,7 +200,7 @@ impl Tree {
             leaves.push(leaf);
         }
         if bare != leaves {
-            return Ok(Felled::Leaves(leaves));
+            return Ok(FreeStep::Leaves(leaves));
         }
         let mut bitmap = self.alloc.bitmap(last)?.exclusive()?;
         let freed = self.freed(&bitmap, &leaves)?;
@@ -203,7 +209,7 @@ impl Tree {
             mtr.apply(&mut node, &Op::Remove { slot });
         }
         mtr.commit(&mut [&mut node, &mut bitmap]);
-        Ok(Felled::Some)
+        Ok(FreeStep::Some)
     }
 
     /// Frees the last child, which has no children.
@@ -214,9 +220,9 @@ impl Tree {
         slots: usize,
         child: PageNo,
         bare: &[PageNo],
-    ) -> Attempt<Felled> {
+    ) -> Attempt<FreeStep> {
         if bare != [child] {
-            return Ok(Felled::Leaves(vec![child]));
+            return Ok(FreeStep::Leaves(vec![child]));
         }
         let mut node = node.exclusive()?;
         let mut bitmap = self.alloc.bitmap(child)?.exclusive()?;
@@ -224,27 +230,27 @@ impl Tree {
         mtr.apply(&mut bitmap, &Op::Write { at: freed.0, bytes: &freed.1 });
         mtr.apply(&mut node, &Op::Remove { slot: slots - 1 });
         mtr.commit(&mut [&mut node, &mut bitmap]);
-        Ok(Felled::Some)
+        Ok(FreeStep::Some)
     }
 
-    /// A node becomes what its only child is, whose page is free then.
+    /// Replaces a node by its only child, and frees the child's page.
     fn take_over_child<'p>(
         &'p self,
         mut mtr: Mtr<'p>,
         node: OptimisticGuard<'p>,
         child: OptimisticGuard<'p>,
-    ) -> Attempt<Felled> {
+    ) -> Attempt<FreeStep> {
         let (mut node, child) = (node.exclusive()?, child.exclusive()?);
         let mut bitmap = self.alloc.bitmap(child.page())?.exclusive()?;
         let freed = self.freed(&bitmap, &[child.page()])?;
         mtr.rewrite(&mut node, |page| _ = NodeMut::new(page).take_over(child.bytes()));
         mtr.apply(&mut bitmap, &Op::Write { at: freed.0, bytes: &freed.1 });
         mtr.commit(&mut [&mut node, &mut bitmap]);
-        Ok(Felled::Some)
+        Ok(FreeStep::Some)
     }
 
-    /// Frees the root of a tree that was felled, and removes the row `key` of this one, which tells of it.
-    pub(crate) fn uproot(&self, waiter: &Waiter, key: &[u8], root: PageNo) -> Result<()> {
+    /// Frees the root of a tree without nodes, and removes the row `key` of this tree, which refers to it.
+    pub(crate) fn drop_tree(&self, waiter: &Waiter, key: &[u8], root: PageNo) -> Result<()> {
         let need = Need::nodes(self.pool.page_size());
         self.pool.change(waiter, &need, |mut mtr| {
             let (leaf, slot, found) = self.find(key)?;

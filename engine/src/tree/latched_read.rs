@@ -1,4 +1,4 @@
-//! Looks at rows that are held still, for who decides something by what is there: whether to lock it, say.
+//! Reads of latched rows, for decisions that need the row unchanged, such as whether to lock it.
 
 use std::ops::Bound;
 
@@ -9,13 +9,13 @@ use crate::page::node::Stored;
 use crate::page::{PageNo, Torn};
 use crate::wait::Waiter;
 
-/// A leaf that others may read, and nobody changes.
-struct Still<'p> {
+/// A leaf under a shared latch.
+struct SharedLeaf<'p> {
     page: PageNo,
     leaf: SharedGuard<'p>,
 }
 
-impl Still<'_> {
+impl SharedLeaf<'_> {
     fn checked<T>(&self, read: std::result::Result<T, Torn>) -> Attempt<T> {
         read.map_err(|Torn| Stop::corrupt(self.page))
     }
@@ -26,9 +26,9 @@ impl Still<'_> {
 }
 
 impl Tree {
-    /// Gives `look` what the leaf has as the value of `key` (`None`: no such row), and keeps all others from changing it
-    /// meanwhile, and from adding it. `look` waits for nothing. It is called once.
-    pub fn look<T>(
+    /// Calls `look` once with the leaf's value of `key` (`None`: no such row). The row can be neither changed nor added
+    /// during the call. `look` must not wait.
+    pub fn read_latched<T>(
         &self,
         waiter: &Waiter,
         key: &[u8],
@@ -36,16 +36,16 @@ impl Tree {
     ) -> Result<T> {
         let mut look = Some(look);
         self.pool.retry(waiter, || {
-            let leaf = self.still(key)?;
+            let leaf = self.shared_leaf(key)?;
             let (slot, found) = leaf.checked(leaf.leaf.node().search(key))?;
             let value = if found { Some(leaf.value(slot)?) } else { None };
             Ok(look.take().expect("it is called once")(value))
         })
     }
 
-    /// Gives `look` what the leaf has of the first row from `from` on (`None`: there is none), and keeps all others
-    /// meanwhile from changing it, and from adding one before it. `look` waits for nothing. It is called once.
-    pub fn look_at_first<T>(
+    /// Calls `look` once with the first row from `from` on (`None`: there is none). The row cannot be changed, nor
+    /// another one added before it, during the call. `look` must not wait.
+    pub fn read_latched_first<T>(
         &self,
         waiter: &Waiter,
         from: Bound<&[u8]>,
@@ -60,7 +60,7 @@ impl Tree {
         self.pool.retry(waiter, || {
             // All leaves from the first to the row's: mostly one, rarely two.
             start.clone_into(&mut key);
-            let mut leaves = vec![self.still(start)?];
+            let mut leaves = vec![self.shared_leaf(start)?];
             let leaf = &leaves[0];
             let (mut slot, found) = leaf.checked(leaf.leaf.node().search(start))?;
             slot += usize::from(found && matches!(from, Bound::Excluded(_)));
@@ -71,18 +71,18 @@ impl Tree {
                     let row = (&key[..], leaf.value(slot)?);
                     return Ok(look.take().expect("it is called once")(Some(row)));
                 }
-                if !leaf.checked(leaf.leaf.node().go_on(&mut key))? {
+                if !leaf.checked(leaf.leaf.node().advance_key(&mut key))? {
                     return Ok(look.take().expect("it is called once")(None));
                 }
-                leaves.push(self.still(&key)?);
+                leaves.push(self.shared_leaf(&key)?);
                 slot = 0;
             }
         })
     }
 
     /// The leaf where `key` is or belongs, held still. It is only tried for.
-    fn still(&self, key: &[u8]) -> Attempt<Still<'_>> {
+    fn shared_leaf(&self, key: &[u8]) -> Attempt<SharedLeaf<'_>> {
         let leaf = self.leaf(key)?;
-        Ok(Still { page: leaf.page(), leaf: leaf.shared()? })
+        Ok(SharedLeaf { page: leaf.page(), leaf: leaf.shared()? })
     }
 }

@@ -1,8 +1,8 @@
-//! How threads wait for each other, parked with the LSN that they wait for: `parking_lot_core`, or a model checker's.
+//! Parks threads with the LSN that they wait for: `parking_lot_core`, or a model checker's version.
 
 use crate::page::Lsn;
 
-/// Between two looks at what another thread does in the next instant.
+/// Between two polls of another thread's progress.
 pub(super) fn pause() {
     #[cfg(not(shuttle))]
     std::hint::spin_loop();
@@ -11,15 +11,15 @@ pub(super) fn pause() {
 }
 
 #[cfg(not(shuttle))]
-pub(super) struct Lot {
-    /// The address of this is the lot's name.
+pub(super) struct ParkingLot {
+    /// The address of this field identifies the lot.
     place: u8,
 }
 
 #[cfg(not(shuttle))]
-impl Lot {
+impl ParkingLot {
     pub(super) fn new() -> Self {
-        Lot { place: 0 }
+        ParkingLot { place: 0 }
     }
 
     /// Parks the thread until it is woken, if `still` says so under the lot's lock; `still` neither panics nor parks.
@@ -29,7 +29,8 @@ impl Lot {
         unsafe { parking_lot_core::park(self.key(), still, || {}, |_, _| {}, token, None) };
     }
 
-    /// Asks `wakes` of all that are parked, in their order, and wakes those it says; it neither panics nor parks.
+    /// Calls `wakes` for all parked threads, in their order, and wakes those for which it returns true; it neither
+    /// panics nor parks.
     pub(super) fn wake(&self, mut wakes: impl FnMut(Lsn) -> bool) {
         use parking_lot_core::{DEFAULT_UNPARK_TOKEN, FilterOp, ParkToken};
         let filter = |ParkToken(lsn)| match wakes(Lsn(lsn as u64)) {
@@ -47,16 +48,16 @@ impl Lot {
 
 /// The same, in the checker's terms.
 #[cfg(shuttle)]
-pub(super) struct Lot {
-    /// Who is parked, in order: by number.
+pub(super) struct ParkingLot {
+    /// The parked threads, in order: by number.
     parked: shuttle::sync::Mutex<(u64, Vec<(u64, Lsn)>)>,
     changed: shuttle::sync::Condvar,
 }
 
 #[cfg(shuttle)]
-impl Lot {
+impl ParkingLot {
     pub(super) fn new() -> Self {
-        Lot { parked: shuttle::sync::Mutex::default(), changed: shuttle::sync::Condvar::new() }
+        ParkingLot { parked: shuttle::sync::Mutex::default(), changed: shuttle::sync::Condvar::new() }
     }
 
     pub(super) fn park(&self, lsn: Lsn, still: impl FnOnce() -> bool) {

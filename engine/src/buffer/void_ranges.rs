@@ -1,27 +1,27 @@
-//! Which records of the redo log are void: those of pages that were filled afterwards without being logged.
+//! Void ranges: pages whose earlier redo records are void, because they were filled afterwards without logging.
 //!
-//! A bulk load's pages are written once, past the doublewrite area, since nobody refers to them before all of them are
-//! synced. A crash may tear them. Then nothing of an earlier life of theirs may be replayed, nor be missed.
+//! A bulk load's pages are written once, without the doublewrite area, since nothing refers to them before all of them
+//! are synced. A crash may tear them. Then recovery must neither replay nor require the records of their earlier use.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::page::{Lsn, PageNo};
 
-/// Pages, and before which LSN what was logged of them is void.
+/// Ranges of pages, with the LSN before which their records are void.
 #[derive(Debug, Default)]
-pub(crate) struct Voided {
-    /// By the first page: where the run ends, and the LSN. They do not overlap.
+pub(crate) struct VoidRanges {
+    /// By the first page: the end of the range, and the LSN. Ranges do not overlap.
     runs: BTreeMap<u64, (u64, Lsn)>,
 }
 
-impl Voided {
-    /// What was logged of these pages before `lsn` is void; to be called in the order of the LSNs.
+impl VoidRanges {
+    /// Voids the records of these pages before `lsn`; called in the order of the LSNs.
     pub(crate) fn add(&mut self, pages: Range<u64>, lsn: Lsn) {
         if pages.is_empty() {
             return;
         }
-        // What lies there is cut off, or into two.
+        // Existing ranges there are cut, or split in two.
         let begun = self.runs.range(..pages.end).rev();
         let in_the_way: Vec<_> = begun
             .take_while(|&(_, &(end, _))| end > pages.start)
@@ -54,16 +54,16 @@ mod tests {
         fn the_latest_counts_for_each_page(
             runs in proptest::collection::vec((0_u64..40, 0_u64..12), 0..20),
         ) {
-            let (mut voided, mut model) = (Voided::default(), [0; 64]);
+            let (mut void_ranges, mut model) = (VoidRanges::default(), [0; 64]);
             for (index, &(first, pages)) in runs.iter().enumerate() {
                 let lsn = 10 * (index as u64 + 1);
-                voided.add(first..first + pages, Lsn(lsn));
+                void_ranges.add(first..first + pages, Lsn(lsn));
                 model[first as usize..(first + pages) as usize].fill(lsn);
-                prop_assert!(voided.runs.values().zip(voided.runs.keys().skip(1)).all(|(run, &next)| run.0 <= next));
+                prop_assert!(void_ranges.runs.values().zip(void_ranges.runs.keys().skip(1)).all(|(run, &next)| run.0 <= next));
             }
             for (page, &lsn) in model.iter().enumerate() {
                 for end in 1..220 {
-                    prop_assert_eq!(voided.is_void(PageNo(page as u64), Lsn(end)), end <= lsn);
+                    prop_assert_eq!(void_ranges.is_void(PageNo(page as u64), Lsn(end)), end <= lsn);
                 }
             }
         }

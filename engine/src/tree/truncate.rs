@@ -1,10 +1,12 @@
-//! Taking a tree's first rows away, a leaf at a time: for trees that are queues, as those of undo records are.
+//! Removing a tree's first rows, a leaf at a time: for trees used as queues, such as undo records.
 //!
-//! Rows that are removed one by one, in their order, leave a first leaf that is underfull again and again; each time it is
-//! evened out with the next one, with two images in the log. Here the first leaf stays, empty, and takes the next one's place
-//! as soon as that may be emptied as a whole: three small records. A large value is removed with its row alone.
+//! Removing rows one by one, in order, leaves a first leaf that becomes underfull again and again; each time it is
+//! balanced with the next one, with two page images in the log. Here the first leaf stays, empty, and takes the next
+//! one's place as soon as that one can be emptied as a whole: three small records. A large value is removed with its
+//! row alone.
 //!
-//! Invariant: a row goes after all that come before it, or with them. So what a crash leaves is all from some row on.
+//! Invariant: a row is removed after, or together with, all rows before it. So a crash leaves all rows from some row
+//! on.
 
 use std::ops::{Bound, ControlFlow};
 
@@ -20,35 +22,41 @@ use crate::page::op::Op;
 use crate::wait::Waiter;
 
 enum Outcome {
-    /// The first leaf has a row that stays, or there is none.
+    /// The first leaf has a row that stays, or there is no row.
     Done,
-    /// So many rows have gone: all of the first leaf, or those before one whose value is large.
+    /// Removed this many rows: all of the first leaf, or those before a row whose value is large.
     Removed(u64),
-    /// It lost its rows, and took the place of the next one, which lost its own. That page is free.
+    /// The first leaf and the next one lost their rows; the first took the next one's place, whose page is free.
     Advanced(u64, PageNo),
-    /// It has nothing, and is its parent's only child.
+    /// The first leaf is empty, and its parent's only child.
     Alone,
-    /// The first row is to be removed by itself: its value is large.
+    /// The first row must be removed alone: its value is large.
     Large(Vec<u8>),
 }
 
-/// What a leaf has of the rows that are to go.
+/// The removable rows of a leaf.
 enum Found {
-    /// Nothing else: so many.
+    /// Every row of the leaf is removable; their number.
     Only(u64),
-    /// One that stays.
+    /// At least one row stays.
     More,
-    /// One whose value is large, behind so many others.
+    /// A row whose value is large, after this many others.
     Large(u64, Vec<u8>),
 }
 
 impl Tree {
-    /// Removes the rows with keys less than `end`, but for those that share a leaf with one that is not. Tells `dropped`
-    /// again and again how many they are. Rows less than `end` that others insert meanwhile may be removed or not.
-    pub(crate) fn drop_front(&self, waiter: &Waiter, end: &[u8], mut dropped: impl FnMut(u64)) -> Result<()> {
+    /// Removes the rows with keys less than `end`, except rows that share a leaf with a row that stays. Repeatedly
+    /// calls `dropped` with the number of removed rows. Rows less than `end` that are inserted during the call may or
+    /// may not be removed.
+    pub(crate) fn truncate_before(
+        &self,
+        waiter: &Waiter,
+        end: &[u8],
+        mut dropped: impl FnMut(u64),
+    ) -> Result<()> {
         let need = Need::nodes(self.pool.page_size());
         loop {
-            match self.pool.change(waiter, &need, |mtr| self.try_drop(mtr, end))? {
+            match self.pool.change(waiter, &need, |mtr| self.try_truncate(mtr, end))? {
                 Outcome::Done => return Ok(()),
                 Outcome::Removed(rows) => dropped(rows),
                 Outcome::Advanced(rows, page) => {
@@ -76,9 +84,9 @@ impl Tree {
         Ok(first)
     }
 
-    fn try_drop<'p>(&'p self, mtr: Mtr<'p>, end: &[u8]) -> Attempt<Outcome> {
+    fn try_truncate<'p>(&'p self, mtr: Mtr<'p>, end: &[u8]) -> Attempt<Outcome> {
         let Some(Path { node: leaf, parent }) = self.path(&[], 0)? else { return Ok(Outcome::Done) };
-        // Looked at without a latch: mostly there is nothing to do, and others may be about to write there.
+        // Read without a latch: usually there is nothing to do, and other threads may be about to write there.
         let rows = match look(&leaf, end)? {
             Found::Only(rows) => rows,
             Found::More => return Ok(Outcome::Done),
@@ -111,7 +119,7 @@ impl Tree {
     }
 }
 
-/// What of a leaf's rows is to go.
+/// Finds the removable rows of a leaf.
 fn look(leaf: &OptimisticGuard<'_>, end: &[u8]) -> Attempt<Found> {
     let node = leaf.node();
     let slots = leaf.unchecked(node.slots())?;
@@ -136,7 +144,7 @@ fn clear<'p>(mut mtr: Mtr<'p>, leaf: OptimisticGuard<'p>, rows: u64) -> Attempt<
     Ok(Outcome::Removed(rows))
 }
 
-/// Removes the rows before one whose value is large, of the first leaf that has any, if there are some.
+/// Removes the rows of the first non-empty leaf that precede a row whose value is large, if any.
 fn before_large<'p>(
     mut mtr: Mtr<'p>,
     leaf: OptimisticGuard<'p>,

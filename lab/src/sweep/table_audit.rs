@@ -1,10 +1,9 @@
-//! What the table must hold. Every change that a client knows to be committed is written down here, and at the end of
-//! the run the whole table and its index are read and compared: an update that was lost, or came twice, ends the run
-//! with an error.
+//! The audit of the table. It sums up every change that a client knows to be committed. At the end of the run it reads
+//! the whole table and its index and compares: an update that was lost, or applied twice, ends the run with an error.
 //!
-//! It also brings the table back between two cells: rows beyond the loaded ones are removed, and purge may come to its
-//! end, so that every cell begins with the loaded number of rows and without history. Before the first one, what the last
-//! run left is purged, and written to disk.
+//! It also resets the table between two cells: it removes rows beyond the loaded ones and waits for purge, so that
+//! every cell begins with the loaded number of rows and without history. Before the first cell, it purges the last
+//! run's history and writes it to disk.
 //!
 //! ```text
 //! property sum_k     the sum of all k, as it was at the last look
@@ -30,7 +29,7 @@ const PURGE_WAIT_MAX: Duration = Duration::from_secs(60);
 const CHECKPOINTS_MAX: u32 = 10;
 
 /// The account of one run.
-pub(super) struct Ledger<'a> {
+pub(super) struct TableAudit<'a> {
     data: &'a Prepared,
     /// Rows that were loaded.
     rows: u32,
@@ -38,9 +37,9 @@ pub(super) struct Ledger<'a> {
     is_changing: bool,
 }
 
-impl<'a> Ledger<'a> {
+impl<'a> TableAudit<'a> {
     pub(super) fn new(data: &'a Prepared, rows: u32) -> Self {
-        Ledger { data, rows, totals: data.totals, is_changing: false }
+        TableAudit { data, rows, totals: data.totals, is_changing: false }
     }
 
     /// Before a cell.
@@ -52,7 +51,7 @@ impl<'a> Ledger<'a> {
         Ok(())
     }
 
-    /// After a cell that changed so much.
+    /// Called after a cell with these changes.
     pub(super) fn after(&mut self, workload: Workload, changes: Totals) -> Result<(), Error> {
         self.totals = self.totals.plus(changes);
         if workload.grows() && !interrupt::is_asked() {
@@ -65,7 +64,7 @@ impl<'a> Ledger<'a> {
         Ok(())
     }
 
-    /// At the end: the table must be what was written down.
+    /// Called at the end: the table must match the acknowledged changes.
     pub(super) fn close(&mut self, progress: &Progress) -> Result<(), Error> {
         if !self.is_changing {
             return Ok(());
@@ -73,11 +72,11 @@ impl<'a> Ledger<'a> {
         let found = count(&self.data.database, &self.data.table, self.rows, progress)?;
         if found != self.totals {
             return Err(Error::Data(format!(
-                "the table has {} rows with a sum of k of {}, but by what its clients were told {} with {}: changes were lost or came twice; please report this",
+                "the table has {} rows with a sum of k of {}, but its clients' acknowledged changes give {} with {}: changes were lost or applied twice; please report this",
                 found.rows, found.sum_k, self.totals.rows, self.totals.sum_k
             )));
         }
-        // What was not trimmed, as the run was interrupted, is the next one's to trim.
+        // Rows left by an interrupted run are trimmed by the next one.
         if found.rows == i64::from(self.rows) {
             note(&self.data.database, found)?;
         }
@@ -104,7 +103,7 @@ pub(super) fn found(
     let totals = count(database, table, rows, progress)?;
     if totals.rows != i64::from(rows) {
         return Err(Error::Data(format!(
-            "the table has {} rows, not {rows}: the data are damaged; remove them to load them anew",
+            "the table has {} rows, not {rows}: the data are damaged; remove them to load them again",
             totals.rows
         )));
     }

@@ -1,21 +1,21 @@
-//! One connection's client in a cell, whichever front carries its statements.
+//! The state of one connection's client in a cell, for every front end.
 //!
 //! ```text
 //! running --rows--> running (next statement), done after the window's end
-//! running --retry--> running (a new transaction; its time goes on), done after the window's end
+//! running --retry--> running (a new transaction; its time continues), done after the window's end
 //! running --rows, a transaction open, after the window's end--> rolling back --rows--> done
 //! ```
-//! So no cell leaves locks to the next, and what was acknowledged is known to the row ([`Tally::changes`]).
+//! So no cell leaves locks to the next, and acknowledged changes are known exactly ([`WindowCounters::changes`]).
 
-use super::{Tally, Window};
+use super::{Window, WindowCounters};
 use crate::error::Error;
 use crate::workload::statement::{Kind, Statement};
 use crate::workload::{Load, Outcome, Script, Totals};
 
 /// A client between two statements.
-pub(super) struct Play<'w> {
+pub(super) struct ConnectionState<'w> {
     window: &'w Window,
-    /// Its number within its tally.
+    /// Its number within its counters.
     place: usize,
     script: Script,
     statement: Statement,
@@ -27,8 +27,8 @@ pub(super) struct Play<'w> {
     changed: Totals,
 }
 
-impl<'w> Play<'w> {
-    /// The client of `connection`, which is `place` in its tally, with its first statement to be sent now.
+impl<'w> ConnectionState<'w> {
+    /// The client of `connection`, which is `place` in its counters, with its first statement to be sent now.
     pub(super) fn begin(
         load: &Load,
         window: &'w Window,
@@ -38,10 +38,10 @@ impl<'w> Play<'w> {
         let mut script = load.script(connection);
         let statement = script.next_statement();
         let changed = Totals::default();
-        Play { window, place, script, statement, begun_ns: now_ns, is_open: false, changed }
+        ConnectionState { window, place, script, statement, begun_ns: now_ns, is_open: false, changed }
     }
 
-    /// The statement that is to be sent, or under way.
+    /// The statement to send, or in progress.
     #[inline]
     pub(super) fn statement(&self) -> &Statement {
         &self.statement
@@ -59,24 +59,24 @@ impl<'w> Play<'w> {
         &mut self,
         outcome: Outcome,
         now_ns: u64,
-        tally: &mut Tally,
+        counters: &mut WindowCounters,
     ) -> Result<bool, Error> {
         let ended = match outcome {
             Outcome::Done { rows, k_change } => {
                 if !self.statement.expects(rows) {
                     return Err(Error::MissingRows { statement: self.statement, rows });
                 }
-                self.done(k_change, now_ns, tally)
+                self.done(k_change, now_ns, counters)
             }
             Outcome::Retry(why) => {
-                tally.retries.note(self.window, now_ns, why);
+                counters.retries.note(self.window, now_ns, why);
                 self.script.begin_again();
                 (self.is_open, self.changed) = (false, Totals::default());
                 false
             }
         };
         if now_ns >= self.window.end_ns() {
-            return Ok(self.farewell(tally));
+            return Ok(self.finish_open(counters));
         }
         if ended {
             self.begun_ns = now_ns;
@@ -85,9 +85,9 @@ impl<'w> Play<'w> {
         Ok(true)
     }
 
-    /// The statement has done what it was for; whether its transaction ended with it.
+    /// Records a finished statement; returns whether it ended its transaction.
     #[inline]
-    fn done(&mut self, k_change: i64, now_ns: u64, tally: &mut Tally) -> bool {
+    fn done(&mut self, k_change: i64, now_ns: u64, counters: &mut WindowCounters) -> bool {
         let kind = self.statement.kind;
         if kind == Kind::Rollback {
             (self.is_open, self.changed) = (false, Totals::default());
@@ -95,21 +95,21 @@ impl<'w> Play<'w> {
         }
         self.script.acknowledge(&self.statement);
         let ended = self.script.transaction_ended();
-        tally.reply(self.window, now_ns, self.place, ended.then_some(self.begun_ns));
+        counters.reply(self.window, now_ns, self.place, ended.then_some(self.begun_ns));
         // Only a change's reply says how much.
         let sum_k = if kind.writes() { k_change } else { 0 };
         self.changed = self.changed.plus(Totals { rows: kind.rows_added(), sum_k });
         self.is_open = (self.is_open || kind == Kind::Begin) && kind != Kind::Commit;
         if !self.is_open {
-            tally.changes = tally.changes.plus(std::mem::take(&mut self.changed));
+            counters.changes = counters.changes.plus(std::mem::take(&mut self.changed));
         }
         ended
     }
 
-    /// After the window's end: ends what is open. Whether there is a statement to be sent for that.
-    fn farewell(&mut self, tally: &mut Tally) -> bool {
+    /// Ends an open transaction after the window; returns whether a statement must be sent for that.
+    fn finish_open(&mut self, counters: &mut WindowCounters) -> bool {
         if self.statement.kind != Kind::Rollback {
-            tally.unanswered(self.window, self.begun_ns);
+            counters.unanswered(self.window, self.begun_ns);
         }
         if self.is_open {
             self.statement = Statement { kind: Kind::Rollback, id: 0, count: 1, work_us: 0 };
@@ -142,57 +142,62 @@ mod tests {
     #[test]
     fn a_transaction_counts_when_it_is_committed() {
         let window = Window::after(Duration::ZERO, Duration::from_secs(1));
-        let mut tally = Tally::new(1);
-        let mut play = Play::begin(&load(Workload::ReadWrite), &window, (0, 0), window.start_ns());
+        let mut counters = WindowCounters::new(1);
+        let mut state =
+            ConnectionState::begin(&load(Workload::ReadWrite), &window, (0, 0), window.start_ns());
         for n in 0..20 {
-            assert_eq!(tally.changes, Totals::default(), "nothing is committed");
-            let change = if play.statement().kind.writes() { 10 } else { 0 };
-            let outcome = done(play.statement(), change);
-            assert!(play.complete(outcome, window.start_ns() + n, &mut tally).unwrap());
+            assert_eq!(counters.changes, Totals::default(), "nothing is committed");
+            let change = if state.statement().kind.writes() { 10 } else { 0 };
+            let outcome = done(state.statement(), change);
+            assert!(state.complete(outcome, window.start_ns() + n, &mut counters).unwrap());
         }
-        assert_eq!(tally.changes, Totals { rows: 0, sum_k: 40 });
-        assert_eq!((tally.statements, tally.transactions), (20, 1));
-        assert_eq!(play.statement().kind, Kind::Begin);
+        assert_eq!(counters.changes, Totals { rows: 0, sum_k: 40 });
+        assert_eq!((counters.statements, counters.transactions), (20, 1));
+        assert_eq!(state.statement().kind, Kind::Begin);
     }
 
     #[test]
     fn what_was_rolled_back_does_not_count_and_is_run_again() {
         let window = Window::after(Duration::ZERO, Duration::from_secs(1));
-        let mut tally = Tally::new(1);
-        let mut play = Play::begin(&load(Workload::ReadWrite), &window, (0, 0), window.start_ns());
-        while play.statement().kind != Kind::UpdateNonIndex {
-            let outcome = done(play.statement(), 1);
-            assert!(play.complete(outcome, window.start_ns(), &mut tally).unwrap());
+        let mut counters = WindowCounters::new(1);
+        let mut state =
+            ConnectionState::begin(&load(Workload::ReadWrite), &window, (0, 0), window.start_ns());
+        while state.statement().kind != Kind::UpdateNonIndex {
+            let outcome = done(state.statement(), 1);
+            assert!(state.complete(outcome, window.start_ns(), &mut counters).unwrap());
         }
-        assert!(play.complete(Outcome::Retry(Retry::Deadlock), window.start_ns(), &mut tally).unwrap());
-        assert_eq!(play.statement().kind, Kind::Begin);
-        assert_eq!((tally.changes, tally.transactions), (Totals::default(), 0));
-        assert_eq!(tally.retries.figures().deadlocks, Some(1));
+        assert!(state.complete(Outcome::Retry(Retry::Deadlock), window.start_ns(), &mut counters).unwrap());
+        assert_eq!(state.statement().kind, Kind::Begin);
+        assert_eq!((counters.changes, counters.transactions), (Totals::default(), 0));
+        assert_eq!(counters.retries.figures().deadlocks, Some(1));
     }
 
     #[test]
     fn an_open_transaction_is_rolled_back_at_the_end() {
         let window = Window::after(Duration::ZERO, Duration::from_secs(1));
-        let (mut tally, end) = (Tally::new(1), window.end_ns());
-        let mut play = Play::begin(&load(Workload::ReadWrite), &window, (0, 0), window.start_ns());
-        let outcome = done(play.statement(), 0);
-        assert!(play.complete(outcome, end, &mut tally).unwrap());
-        assert_eq!(play.statement().kind, Kind::Rollback);
-        let outcome = done(play.statement(), 0);
-        assert!(!play.complete(outcome, end + 1, &mut tally).unwrap());
+        let (mut counters, end) = (WindowCounters::new(1), window.end_ns());
+        let mut state =
+            ConnectionState::begin(&load(Workload::ReadWrite), &window, (0, 0), window.start_ns());
+        let outcome = done(state.statement(), 0);
+        assert!(state.complete(outcome, end, &mut counters).unwrap());
+        assert_eq!(state.statement().kind, Kind::Rollback);
+        let outcome = done(state.statement(), 0);
+        assert!(!state.complete(outcome, end + 1, &mut counters).unwrap());
 
-        let mut single = Play::begin(&load(Workload::HotRows(1)), &window, (0, 0), window.start_ns());
+        let mut single =
+            ConnectionState::begin(&load(Workload::HotRows(1)), &window, (0, 0), window.start_ns());
         let outcome = done(single.statement(), 1);
-        assert!(!single.complete(outcome, end, &mut tally).unwrap());
-        assert_eq!(tally.changes.sum_k, 1, "it is committed, if too late to be counted");
-        assert_eq!(tally.statements, 0);
+        assert!(!single.complete(outcome, end, &mut counters).unwrap());
+        assert_eq!(counters.changes.sum_k, 1, "it is committed, if too late to be counted");
+        assert_eq!(counters.statements, 0);
     }
 
     #[test]
     fn a_wrong_number_of_rows_is_an_error() {
         let window = Window::after(Duration::ZERO, Duration::from_secs(1));
-        let mut play = Play::begin(&load(Workload::PointSelect), &window, (0, 0), window.start_ns());
+        let mut state =
+            ConnectionState::begin(&load(Workload::PointSelect), &window, (0, 0), window.start_ns());
         let nothing = Outcome::Done { rows: 0, k_change: 0 };
-        assert!(play.complete(nothing, window.start_ns(), &mut Tally::new(1)).is_err());
+        assert!(state.complete(nothing, window.start_ns(), &mut WindowCounters::new(1)).is_err());
     }
 }

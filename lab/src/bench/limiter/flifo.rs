@@ -1,4 +1,4 @@
-//! Our scheduler as a limiter.
+//! The scheduler as a limiter.
 
 use std::sync::Arc;
 
@@ -7,16 +7,16 @@ use flifo_admission::{Admission, Session, WaitKind};
 use super::Limiter;
 
 /// A thread's session.
-pub(in crate::bench) struct Ours(Session);
+pub(in crate::bench) struct FlifoSession(Session);
 
-impl Ours {
+impl FlifoSession {
     /// A session of this scheduler.
     pub(in crate::bench) fn new(admission: &Arc<Admission>) -> Self {
-        Ours(admission.session())
+        FlifoSession(admission.session())
     }
 }
 
-impl Limiter for Ours {
+impl Limiter for FlifoSession {
     #[inline]
     fn enter(&self) {
         self.0.enter().expect("no deadline, no bound on the queue, and nobody cancels");

@@ -4,9 +4,9 @@ use super::*;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// How many went.
-pub(super) fn drop_front(f: &Fixture, end: &[u8]) -> usize {
+pub(super) fn truncate_before(f: &Fixture, end: &[u8]) -> usize {
     let mut dropped = 0;
-    f.tree.drop_front(&f.waiter, end, |rows| dropped += rows as usize).unwrap();
+    f.tree.truncate_before(&f.waiter, end, |rows| dropped += rows as usize).unwrap();
     dropped
 }
 
@@ -19,7 +19,7 @@ fn a_queue_keeps_the_pages_of_what_is_in_it() {
         assert!(f.tree.insert(&f.waiter, &id.to_be_bytes(), &[1; 90]).unwrap());
         model.insert(id.to_be_bytes().to_vec(), vec![1; 90]);
         if id % 300 == 299 {
-            dropped += drop_front(&f, &(id - 200).to_be_bytes());
+            dropped += truncate_before(&f, &(id - 200).to_be_bytes());
             assert!((id as usize - 240..=id as usize - 200).contains(&dropped), "{dropped} of {id}");
             let left = model.split_off(&(dropped as u32).to_be_bytes()[..]);
             model = left;
@@ -29,7 +29,7 @@ fn a_queue_keeps_the_pages_of_what_is_in_it() {
             assert!(reachable(&f) < 20, "{} pages", reachable(&f));
         }
     }
-    drop_front(&f, &u32::MAX.to_be_bytes());
+    truncate_before(&f, &u32::MAX.to_be_bytes());
     f.check_against(&BTreeMap::new());
     assert_eq!(reachable(&f), 1);
 }
@@ -46,7 +46,7 @@ fn all_levels_go() {
     }
     assert!(f.tree.check(&f.waiter).unwrap().height >= 3);
     for end in (0..=4000_u32).step_by(100) {
-        let dropped = drop_front(&f, &end.to_be_bytes());
+        let dropped = truncate_before(&f, &end.to_be_bytes());
         (0..dropped).for_each(|_| drop(model.pop_first()));
         assert!(model.keys().filter(|key| key[..4] < end.to_be_bytes()[..]).count() <= 8);
         f.check_against(&model);
@@ -76,7 +76,7 @@ fn an_empty_leaf_behind_the_first_stops_nothing() {
         let removed = f.tree.remove(&f.waiter, &key, &|_| true, &mut None).unwrap();
         assert!(matches!(removed, Removed::Done { .. }));
     }
-    drop_front(&f, &u32::MAX.to_be_bytes());
+    truncate_before(&f, &u32::MAX.to_be_bytes());
     f.check_against(&BTreeMap::new());
     assert_eq!(reachable(&f), 1);
 }
@@ -88,7 +88,7 @@ fn large_values_take_their_pages_along() {
         let value = vec![3; if id % 7 == 0 { 10_000 } else { 100 }];
         assert!(f.tree.insert(&f.waiter, &id.to_be_bytes(), &value).unwrap());
     }
-    assert_eq!(drop_front(&f, &u32::MAX.to_be_bytes()), 200);
+    assert_eq!(truncate_before(&f, &u32::MAX.to_be_bytes()), 200);
     f.check_against(&BTreeMap::new());
 }
 
@@ -125,11 +125,11 @@ fn appends_go_on_meanwhile() {
             .collect();
         while held.iter().any(|held| held.load(Ordering::SeqCst) != u32::MAX) {
             let end = held.iter().map(|held| held.load(Ordering::SeqCst)).min().unwrap();
-            dropped += drop_front(&f, &end.to_be_bytes());
+            dropped += truncate_before(&f, &end.to_be_bytes());
         }
         removed = writers.into_iter().map(|writer| writer.join().unwrap()).sum();
     });
-    dropped += drop_front(&f, &u32::MAX.to_be_bytes());
+    dropped += truncate_before(&f, &u32::MAX.to_be_bytes());
     assert_eq!(dropped + removed, (THREADS * ROWS) as usize);
     f.check_against(&BTreeMap::new());
 }

@@ -1,7 +1,7 @@
-//! Loop devices and file systems on them, for the time of a test.
+//! Loop devices and file systems on them, for the duration of a test.
 //!
-//! The thread of a test has a mount namespace of its own, and a loop device is told to let go of its file when nobody
-//! has it open any more. So nothing outlives the test's process, however that ends.
+//! The test's thread has its own mount namespace, and a loop device is set to release its file after the last close. So
+//! nothing outlives the test's process, however it ends.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

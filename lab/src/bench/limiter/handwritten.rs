@@ -1,4 +1,4 @@
-//! Semaphores that people write by hand.
+//! Typical handwritten semaphores.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -38,7 +38,7 @@ impl Limiter for MutexCondvar {
 ///
 /// | word | meaning | why its orders suffice |
 /// |---|---|---|
-/// | `free` | free slots | taken with acquire, given back with release: a thread sees what was done in its slot before |
+/// | `free` | free slots | taken with acquire, returned with release: a thread sees the earlier actions in its slot |
 /// | `sleepers` | threads that sleep on `free`, or are about to | with `free`, sequentially consistent: an exit frees its slot and then reads `sleepers`, a sleeper counts itself and then reads `free`, so one of the two sees the other |
 pub(in crate::bench) struct FutexGate {
     free: AtomicU32,
@@ -81,7 +81,7 @@ impl Limiter for Futex {
     fn exit(&self) {
         self.0.free.fetch_add(1, Ordering::SeqCst);
         if self.0.sleepers.load(Ordering::SeqCst) > 0 {
-            // Waking a valid, aligned word cannot fail; who was woken is of no interest.
+            // Waking a valid, aligned word cannot fail; it does not matter which thread wakes.
             let _ = futex::wake(&self.0.free, futex::Flags::PRIVATE, 1);
         }
     }

@@ -1,4 +1,4 @@
-//! What one worker counted in one round, and the sum over all of them.
+//! The counters of one worker in one round, and their sum.
 
 use histogram::Histogram;
 use serde::{Deserialize, Serialize};
@@ -22,9 +22,9 @@ pub(super) struct Step {
     pub(super) syncs: u64,
 }
 
-/// What was done in the measured part of a round.
+/// The I/O in the measured part of a round.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Tally {
+pub(super) struct IoCounters {
     reads: Side,
     writes: Side,
     syncs: u64,
@@ -36,15 +36,15 @@ pub(super) struct Tally {
 struct Side {
     blocks: u64,
     sum_ns: u64,
-    /// Of those that did not end within the window, too.
+    /// Including I/Os that did not end within the window.
     max_ns: u64,
     #[serde(with = "sparse")]
     latency_ns: Histogram,
 }
 
-impl Tally {
+impl IoCounters {
     pub(super) fn new() -> Self {
-        Tally { reads: Side::new(), writes: Side::new(), syncs: 0, usage: Usage::default() }
+        IoCounters { reads: Side::new(), writes: Side::new(), syncs: 0, usage: Usage::default() }
     }
 
     #[inline]
@@ -54,8 +54,8 @@ impl Tally {
         side.count(step.blocks, ns);
     }
 
-    /// Takes note of an I/O that had not ended when the window did, and had taken so long by then: one that hangs is
-    /// in here, whenever it ends.
+    /// Counts an I/O that had not ended when the window did, with its time until then, so that a hanging I/O counts
+    /// whenever it ends.
     pub(super) fn unfinished(&mut self, is_write: bool, ns: u64) {
         let side = if is_write { &mut self.writes } else { &mut self.reads };
         side.max_ns = side.max_ns.max(ns);
@@ -65,14 +65,14 @@ impl Tally {
         self.usage = usage;
     }
 
-    pub(super) fn merge(&mut self, other: &Tally) {
+    pub(super) fn merge(&mut self, other: &IoCounters) {
         self.reads.merge(&other.reads);
         self.writes.merge(&other.writes);
         self.syncs += other.syncs;
         self.usage.add(other.usage);
     }
 
-    /// As figures over so many seconds.
+    /// The figures over `elapsed_s` seconds.
     pub(super) fn round(&self, round: u32, elapsed_s: f64, block_bytes: u32) -> IoRound {
         let (reads, writes) = (self.reads.blocks, self.writes.blocks);
         let iops = (reads + writes) as f64 / elapsed_s;
@@ -160,19 +160,19 @@ mod sparse {
 mod tests {
     use super::*;
 
-    fn tally() -> Tally {
-        let mut tally = Tally::new();
+    fn counters() -> IoCounters {
+        let mut counters = IoCounters::new();
         for us in 1..=1000 {
-            tally.count(Step { is_write: false, blocks: 1, syncs: 0 }, us * 1000);
+            counters.count(Step { is_write: false, blocks: 1, syncs: 0 }, us * 1000);
         }
-        tally.count(Step { is_write: true, blocks: 64, syncs: 5 }, 7_000_000);
-        tally.set_usage(Usage { user_us: 1000, system_us: 3000, context_switches: 9 });
-        tally
+        counters.count(Step { is_write: true, blocks: 64, syncs: 5 }, 7_000_000);
+        counters.set_usage(Usage { user_us: 1000, system_us: 3000, context_switches: 9 });
+        counters
     }
 
     #[test]
     fn figures_by_hand() {
-        let round = tally().round(2, 0.5, 4096);
+        let round = counters().round(2, 0.5, 4096);
         assert_eq!((round.round, round.reads, round.writes, round.syncs), (2, 1000, 64, 5));
         assert_eq!(round.iops, 2128.0);
         assert!((round.mb_per_s - 2128.0 * 4096.0 / 1e6).abs() < 1e-9);
@@ -194,17 +194,17 @@ mod tests {
 
     #[test]
     fn what_hangs_shows_in_the_maximum_and_nowhere_else() {
-        let mut hangs = tally();
+        let mut hangs = counters();
         hangs.unfinished(false, 1_000);
         hangs.unfinished(true, 9_000_000);
-        let (with, without) = (hangs.round(0, 1.0, 4096), tally().round(0, 1.0, 4096));
+        let (with, without) = (hangs.round(0, 1.0, 4096), counters().round(0, 1.0, 4096));
         assert_eq!((with.writes, with.read_latency), (64, without.read_latency));
         let write = without.write_latency.unwrap();
         assert_eq!(with.write_latency, Some(IoLatency { max_us: 9000.0, ..write }));
 
-        let mut alone = Tally::new();
+        let mut alone = IoCounters::new();
         alone.unfinished(true, 9_000_000);
-        let mut sum = Tally::new();
+        let mut sum = IoCounters::new();
         sum.merge(&serde_json::from_str(&serde_json::to_string(&alone).unwrap()).unwrap());
         let round = sum.round(0, 1.0, 4096);
         assert_eq!((round.writes, round.read_latency, round.p99_us()), (0, None, None));
@@ -213,23 +213,25 @@ mod tests {
 
     #[test]
     fn what_was_not_done_has_no_latency() {
-        let round = Tally::new().round(0, 1.0, 4096);
+        let round = IoCounters::new().round(0, 1.0, 4096);
         assert_eq!((round.read_latency, round.write_latency, round.iops), (None, None, 0.0));
         assert_eq!(round.cpu_us_per_io, 0.0);
     }
 
     #[test]
     fn a_tally_survives_the_way_to_another_process() {
-        let json = serde_json::to_string(&tally()).unwrap();
+        let json = serde_json::to_string(&counters()).unwrap();
         assert!(!json.contains('\n') && json.len() < 20_000, "{}", json.len());
-        let mut sum: Tally = serde_json::from_str(&json).unwrap();
-        sum.merge(&tally());
-        let (one, both) = (tally().round(0, 1.0, 512), sum.round(0, 1.0, 512));
+        let mut sum: IoCounters = serde_json::from_str(&json).unwrap();
+        sum.merge(&counters());
+        let (one, both) = (counters().round(0, 1.0, 512), sum.round(0, 1.0, 512));
         assert_eq!((both.reads, both.syncs, both.context_switches), (2 * one.reads, 10, 18));
         assert_eq!(both.read_latency, one.read_latency);
         assert!(
-            serde_json::from_str::<Tally>(&json.replace("\"latency_ns\":[[", "\"latency_ns\":[[99999,1],["))
-                .is_err()
+            serde_json::from_str::<IoCounters>(
+                &json.replace("\"latency_ns\":[[", "\"latency_ns\":[[99999,1],[")
+            )
+            .is_err()
         );
     }
 }

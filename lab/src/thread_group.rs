@@ -1,4 +1,4 @@
-//! Threads of a measurement: each waits for an order, obeys, reports.
+//! Threads of a measurement: each waits for an order, executes it, and reports.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,23 +9,23 @@ use std::time::{Duration, Instant};
 use crate::error::Error;
 use crate::limits::FEWER_THREADS;
 
-/// What a thread does.
+/// The work of a thread.
 pub trait Driver: Send + 'static {
-    /// What it is told.
+    /// The type of an order.
     type Order: Clone + Send + 'static;
-    /// What it answers.
+    /// The type of a report.
     type Report: Send + 'static;
-    /// Does as it is told.
-    fn obey(&mut self, order: &Self::Order) -> Result<Self::Report, Error>;
-    /// Tells the others that one of them failed at `order`: nobody else need run on.
+    /// Executes an order.
+    fn execute(&mut self, order: &Self::Order) -> Result<Self::Report, Error>;
+    /// Notifies the others that one failed at `order`, so that they stop early.
     fn failed(order: &Self::Order);
 }
 
-/// What comes back, with the driver's place among all.
+/// A report, with the driver's position.
 type Numbered<R> = (usize, Result<R, Error>);
 
-/// Drivers, each in a thread of its own.
-pub struct Crew<O, R> {
+/// A group of drivers, each in a thread of its own.
+pub struct ThreadGroup<O, R> {
     members: Vec<Member<O>>,
     reports: Receiver<Numbered<R>>,
     tids: Vec<u32>,
@@ -36,7 +36,7 @@ struct Member<O> {
     thread: JoinHandle<()>,
 }
 
-impl<O: Clone + Send + 'static, R: Send + 'static> Crew<O, R> {
+impl<O: Clone + Send + 'static, R: Send + 'static> ThreadGroup<O, R> {
     /// Starts a thread per driver.
     pub fn start_threads<D: Driver<Order = O, Report = R>>(
         name: &str,
@@ -55,13 +55,13 @@ impl<O: Clone + Send + 'static, R: Send + 'static> Crew<O, R> {
                 .spawn(move || {
                     let _ = tell_tid.send(rustix::thread::gettid().as_raw_nonzero().get() as u32);
                     drop(tell_tid);
-                    obey(place, &mut driver, &told, &report);
+                    execute(place, &mut driver, &told, &report);
                 })
                 .map_err(|source| Error::thread(place as u64, source, FEWER_THREADS))?;
             members.push(Member { orders, thread });
         }
         drop(tell_tid);
-        Ok(Crew { members, reports, tids: tids.into_iter().collect() })
+        Ok(ThreadGroup { members, reports, tids: tids.into_iter().collect() })
     }
 
     /// Kernel ids of the threads.
@@ -69,16 +69,15 @@ impl<O: Clone + Send + 'static, R: Send + 'static> Crew<O, R> {
         &self.tids
     }
 
-    /// Gives all drivers the same order.
-    pub fn tell(&self, order: &O) {
+    /// Sends the same order to all drivers.
+    pub fn send(&self, order: &O) {
         for member in &self.members {
             // Fails only if the thread is gone, and then its report says why.
             let _ = member.orders.send(order.clone());
         }
     }
 
-    /// The report of each, in the drivers' order; the first error wins, the others are waited for all the
-    /// same.
+    /// The reports, in the drivers' order. Returns the first error after waiting for the other drivers.
     pub fn collect(&mut self) -> Result<Vec<R>, Error> {
         let mut reports: Vec<Option<R>> = self.members.iter().map(|_| None).collect();
         let mut first_error = None;
@@ -94,8 +93,8 @@ impl<O: Clone + Send + 'static, R: Send + 'static> Crew<O, R> {
         first_error.map_or_else(|| Ok(reports.into_iter().flatten().collect()), Err)
     }
 
-    /// As [`Crew::collect`], but waits for so long in all; `None` for a driver that has not reported by then. Such
-    /// a crew takes no further order: [`Crew::abandon`] it.
+    /// As [`ThreadGroup::collect`], but waits for at most `patience`; `None` for a driver that has not reported by
+    /// then. Such a group takes no further order: [`ThreadGroup::abandon`] it.
     pub fn collect_within(&mut self, patience: Duration) -> Result<Vec<Option<R>>, Error> {
         let until = Instant::now() + patience;
         let mut reports: Vec<Option<R>> = self.members.iter().map(|_| None).collect();
@@ -122,21 +121,21 @@ impl<O: Clone + Send + 'static, R: Send + 'static> Crew<O, R> {
         }
     }
 
-    /// Leaves the threads to themselves: one of them may hang.
+    /// Detaches the threads, one of which may hang.
     pub fn abandon(&mut self) {
         self.members.clear();
     }
 }
 
-/// A driver's thread: ends when the crew lets go of its orders.
-fn obey<D: Driver>(
+/// A driver's thread: ends when the group drops its order channel.
+fn execute<D: Driver>(
     place: usize,
     driver: &mut D,
     orders: &Receiver<D::Order>,
     report: &Sender<Numbered<D::Report>>,
 ) {
     while let Ok(order) = orders.recv() {
-        let outcome = catch_unwind(AssertUnwindSafe(|| driver.obey(&order)))
+        let outcome = catch_unwind(AssertUnwindSafe(|| driver.execute(&order)))
             .unwrap_or_else(|panic| Err(Error::Panicked(panic_text(panic.as_ref()))));
         if outcome.is_err() {
             D::failed(&order);
@@ -169,7 +168,7 @@ mod tests {
         type Order = Arc<AtomicBool>;
         type Report = u64;
 
-        fn obey(&mut self, _order: &Self::Order) -> Result<u64, Error> {
+        fn execute(&mut self, _order: &Self::Order) -> Result<u64, Error> {
             match self {
                 Fate::Counts(count) => Ok(*count),
                 Fate::Fails => Err(Error::Protocol("as asked")),
@@ -183,11 +182,11 @@ mod tests {
     }
 
     fn run(fates: Vec<Fate>) -> (Result<Vec<u64>, Error>, bool) {
-        let mut crew = Crew::start_threads("test", 128 << 10, fates).unwrap();
+        let mut group = ThreadGroup::start_threads("test", 128 << 10, fates).unwrap();
         let failed = Arc::new(AtomicBool::new(false));
-        crew.tell(&failed);
-        let result = crew.collect();
-        crew.close();
+        group.send(&failed);
+        let result = group.collect();
+        group.close();
         (result, failed.load(Ordering::Relaxed))
     }
 
@@ -203,7 +202,7 @@ mod tests {
         type Order = ();
         type Report = u64;
 
-        fn obey(&mut self, _order: &()) -> Result<u64, Error> {
+        fn execute(&mut self, _order: &()) -> Result<u64, Error> {
             let _ = self.0.recv();
             Ok(1)
         }
@@ -215,12 +214,12 @@ mod tests {
     fn who_does_not_report_in_time_is_not_waited_for() {
         let (release, held) = channel();
         let (_, free) = channel();
-        let mut crew = Crew::start_threads("test", 128 << 10, [Waits(free), Waits(held)]).unwrap();
-        crew.tell(&());
-        let reports = crew.collect_within(Duration::from_millis(200)).unwrap();
+        let mut group = ThreadGroup::start_threads("test", 128 << 10, [Waits(free), Waits(held)]).unwrap();
+        group.send(&());
+        let reports = group.collect_within(Duration::from_millis(200)).unwrap();
         assert!(reports[1].is_none(), "{reports:?}");
         drop(release);
-        crew.abandon();
+        group.abandon();
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What one driver counted in a window, and the sum over drivers.
+//! The counters of one driver in a window, and their sum over drivers.
 
 use histogram::Histogram;
 
@@ -10,37 +10,37 @@ use crate::workload::Totals;
 /// Buckets at most 1/128 wide, relative to their value.
 const GROUPING_POWER: u8 = 7;
 const MAX_VALUE_POWER: u8 = 40;
-/// The longest latency that is told apart: 18 minutes.
+/// The longest latency that the histogram resolves: 18 minutes.
 pub const LATENCY_NS_MAX: u64 = (1 << MAX_VALUE_POWER) - 1;
 
-/// Counts of one window.
+/// Counters of one window.
 #[derive(Debug, Clone)]
-pub struct Tally {
+pub struct WindowCounters {
     /// Statements whose reply came inside the window.
     pub statements: u64,
-    /// Transactions whose last reply did.
+    /// Transactions whose last reply came inside the window.
     pub transactions: u64,
     /// Latency per transaction, which is the statement for a workload of single statements.
     pub latency_ns: Histogram,
-    /// The longest latency, and the longest wait until the window's end of a transaction that was
-    /// still without its last reply: whoever starves is in here.
+    /// The longest latency, including the time until the window's end of a transaction still without its last reply, so
+    /// that a starving connection counts.
     pub latency_ns_max: u64,
     /// Statements of each connection, by its number within the driver.
     pub per_connection: Vec<u64>,
-    /// The window second by second; the last one may be a part.
+    /// The window second by second; the last entry may cover a part of a second.
     pub seconds: Vec<PerSecond>,
-    /// Transactions that were rolled back and run again.
+    /// Transactions that were rolled back and retried.
     pub retries: Retries,
-    /// What all acknowledged transactions changed in the table, those outside the window included.
+    /// The changes of all acknowledged transactions, including those outside the window.
     pub changes: Totals,
 }
 
-impl Tally {
-    /// Nothing yet, for a driver of so many connections.
+impl WindowCounters {
+    /// Zero counters, for a driver of that many connections.
     pub fn new(connections: usize) -> Self {
         let latency_ns =
             Histogram::new(GROUPING_POWER, MAX_VALUE_POWER).expect("constants that fit each other");
-        Tally {
+        WindowCounters {
             statements: 0,
             transactions: 0,
             latency_ns,
@@ -62,8 +62,8 @@ impl Tally {
         &mut self.seconds[second]
     }
 
-    /// Takes note of a reply at `now_ns` if it came inside the window. `begun_ns` is when its transaction
-    /// began, given with the transaction's last reply.
+    /// Counts a reply at `now_ns` if it came inside the window. `begun_ns` is the start of its transaction, given with
+    /// the transaction's last reply.
     #[inline]
     pub fn reply(&mut self, window: &Window, now_ns: u64, connection: usize, begun_ns: Option<u64>) {
         if now_ns < window.start_ns() || now_ns >= window.end_ns() {
@@ -83,13 +83,13 @@ impl Tally {
         }
     }
 
-    /// Takes note of a transaction that began at `begun_ns` and had no last reply at the window's end.
+    /// Counts a transaction that began at `begun_ns` and had no last reply at the window's end.
     pub fn unanswered(&mut self, window: &Window, begun_ns: u64) {
         self.latency_ns_max = self.latency_ns_max.max(window.end_ns().saturating_sub(begun_ns));
     }
 
-    /// Adds another driver's.
-    pub fn add(&mut self, other: Tally) {
+    /// Adds another driver's counters.
+    pub fn add(&mut self, other: WindowCounters) {
         self.statements += other.statements;
         self.transactions += other.transactions;
         self.latency_ns_max = self.latency_ns_max.max(other.latency_ns_max);
@@ -124,25 +124,25 @@ mod tests {
     fn only_replies_inside_the_window_count() {
         let window = Window::after(Duration::ZERO, Duration::from_secs(1));
         let (start, end) = (window.start_ns(), window.end_ns());
-        let mut tally = Tally::new(2);
-        tally.reply(&window, start - 1, 0, Some(start - 10));
-        tally.reply(&window, end, 0, Some(start));
-        assert_eq!((tally.statements, tally.latency_ms(0.5)), (0, None));
-        tally.reply(&window, start, 0, Some(start - 1_000));
-        tally.reply(&window, end - 1, 1, None);
-        assert_eq!((tally.statements, tally.transactions), (2, 1));
-        assert_eq!(tally.per_connection, [1, 1]);
-        assert_eq!(tally.latency_ns_max, 1_000);
+        let mut counters = WindowCounters::new(2);
+        counters.reply(&window, start - 1, 0, Some(start - 10));
+        counters.reply(&window, end, 0, Some(start));
+        assert_eq!((counters.statements, counters.latency_ms(0.5)), (0, None));
+        counters.reply(&window, start, 0, Some(start - 1_000));
+        counters.reply(&window, end - 1, 1, None);
+        assert_eq!((counters.statements, counters.transactions), (2, 1));
+        assert_eq!(counters.per_connection, [1, 1]);
+        assert_eq!(counters.latency_ns_max, 1_000);
     }
 
     #[test]
     fn who_starves_shows_in_the_maximum() {
         let window = Window::after(Duration::ZERO, Duration::from_secs(1));
-        let mut tally = Tally::new(1);
-        tally.reply(&window, window.start_ns() + 5, 0, Some(window.start_ns()));
-        tally.unanswered(&window, window.start_ns());
-        assert_eq!(tally.latency_ns_max, 1_000_000_000);
-        assert_eq!(tally.transactions, 1);
+        let mut counters = WindowCounters::new(1);
+        counters.reply(&window, window.start_ns() + 5, 0, Some(window.start_ns()));
+        counters.unanswered(&window, window.start_ns());
+        assert_eq!(counters.latency_ns_max, 1_000_000_000);
+        assert_eq!(counters.transactions, 1);
     }
 
     #[test]
@@ -158,21 +158,21 @@ mod tests {
     #[test]
     fn seconds_are_the_window_s() {
         let window = Window::after(Duration::ZERO, Duration::from_secs(3));
-        let mut tally = Tally::new(1);
+        let mut counters = WindowCounters::new(1);
         for (at_ms, begun) in [(0, true), (999, false), (2_000, true)] {
             let now_ns = window.start_ns() + at_ms * 1_000_000;
-            tally.reply(&window, now_ns, 0, begun.then_some(window.start_ns()));
+            counters.reply(&window, now_ns, 0, begun.then_some(window.start_ns()));
         }
         let second = |statements, transactions| PerSecond { statements, transactions };
-        assert_eq!(tally.seconds, [second(2, 1), second(0, 0), second(1, 1)]);
+        assert_eq!(counters.seconds, [second(2, 1), second(0, 0), second(1, 1)]);
     }
 
     #[test]
     fn tallies_add_up() {
         let window = Window::after(Duration::ZERO, Duration::from_secs(1));
-        let (mut a, mut b) = (Tally::new(1), Tally::new(1));
-        for tally in [&mut a, &mut b] {
-            tally.reply(&window, window.start_ns() + 1_000, 0, Some(window.start_ns()));
+        let (mut a, mut b) = (WindowCounters::new(1), WindowCounters::new(1));
+        for counters in [&mut a, &mut b] {
+            counters.reply(&window, window.start_ns() + 1_000, 0, Some(window.start_ns()));
         }
         b.reply(&window, window.start_ns() + 2_000_000, 0, Some(window.start_ns()));
         a.add(b);

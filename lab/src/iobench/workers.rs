@@ -1,4 +1,4 @@
-//! The workers of a round, whatever carries them.
+//! The workers of a round, for every carrier.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -6,21 +6,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 
+use super::counters::IoCounters;
 use super::job::{Failed, Job, Window};
-use super::tally::Tally;
 use crate::error::Error;
 use crate::limits::SMALLER_CONCURRENCY;
 
-/// Workers that stand ready, their files open.
-pub(super) trait Crew {
-    /// Tells them when to work.
+/// Workers that are ready, with open files.
+pub(super) trait Workers {
+    /// Sets when the workers start and stop.
     fn go(&mut self, window: Window);
-    /// Whether one of them has failed already, so that nobody need wait for the end.
+    /// Whether a worker has failed, so that the round need not continue.
     fn has_failed(&self) -> bool;
-    /// Ends them early; what they counted is of no use then.
+    /// Ends the workers early; their counters are unusable then.
     fn stop(&mut self);
-    /// Waits for all of them, and adds up what they counted.
-    fn finish(self: Box<Self>) -> Result<Tally, Failed>;
+    /// Waits for all workers, and adds up their counters.
+    fn finish(self: Box<Self>) -> Result<IoCounters, Failed>;
 }
 
 /// Nothing here calls deep; only touched pages cost memory.
@@ -35,17 +35,17 @@ pub(super) struct Threads {
 
 struct Member {
     window: Sender<Window>,
-    thread: JoinHandle<Result<Tally, Failed>>,
+    thread: JoinHandle<Result<IoCounters, Failed>>,
 }
 
 impl Threads {
     /// A thread for each job. The error is a worker's, `Error::Cell`, or the system's that gives no thread.
     pub(super) fn start(jobs: Vec<Job>) -> Result<Self, Error> {
-        let mut crew = Threads { members: Vec::new(), stop: Arc::default() };
+        let mut workers = Threads { members: Vec::new(), stop: Arc::default() };
         let (tell, told) = channel();
         for (place, job) in jobs.into_iter().enumerate() {
             let (window, windows) = channel();
-            let (tell, stop) = (tell.clone(), Arc::clone(&crew.stop));
+            let (tell, stop) = (tell.clone(), Arc::clone(&workers.stop));
             let thread = Builder::new()
                 .name(format!("io-{place}"))
                 .stack_size(STACK_BYTES)
@@ -58,15 +58,15 @@ impl Threads {
                     worked
                 })
                 .map_err(|source| Error::thread(place as u64, source, SMALLER_CONCURRENCY))?;
-            crew.members.push(Member { window, thread });
+            workers.members.push(Member { window, thread });
         }
         drop(tell);
         // The channel ends when all have said that they are ready, or have ended.
-        if told.into_iter().count() == crew.members.len() {
-            return Ok(crew);
+        if told.into_iter().count() == workers.members.len() {
+            return Ok(workers);
         }
-        crew.stop();
-        match Box::new(crew).finish() {
+        workers.stop();
+        match Box::new(workers).finish() {
             Err(Failed(why)) => Err(Error::Cell(why)),
             Ok(_) => Err(Error::Cell("a worker did not start".into())),
         }
@@ -74,17 +74,22 @@ impl Threads {
 }
 
 /// Opens, says so, waits for the window, works.
-fn work(job: Job, tell: Sender<()>, windows: &Receiver<Window>, stop: &AtomicBool) -> Result<Tally, Failed> {
+fn work(
+    job: Job,
+    tell: Sender<()>,
+    windows: &Receiver<Window>,
+    stop: &AtomicBool,
+) -> Result<IoCounters, Failed> {
     let worker = job.open()?;
     let _ = tell.send(());
     drop(tell);
     match windows.recv() {
         Ok(window) => worker.run(window, stop),
-        Err(_) => Ok(Tally::new()),
+        Err(_) => Ok(IoCounters::new()),
     }
 }
 
-impl Crew for Threads {
+impl Workers for Threads {
     fn go(&mut self, window: Window) {
         for member in &self.members {
             // Fails only if the thread is gone, and then it says why at the end.
@@ -100,7 +105,7 @@ impl Crew for Threads {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    fn finish(mut self: Box<Self>) -> Result<Tally, Failed> {
+    fn finish(mut self: Box<Self>) -> Result<IoCounters, Failed> {
         sum(self.members.drain(..).map(|member| {
             drop(member.window);
             member.thread.join().unwrap_or_else(|_| Err(Failed("a worker panicked".into())))
@@ -109,11 +114,11 @@ impl Crew for Threads {
 }
 
 /// Of all, or the first failure; all are waited for in any case.
-pub(super) fn sum(tallies: impl Iterator<Item = Result<Tally, Failed>>) -> Result<Tally, Failed> {
-    let (mut sum, mut failed) = (Tally::new(), None);
-    for tally in tallies {
-        match tally {
-            Ok(tally) => sum.merge(&tally),
+pub(super) fn sum(tallies: impl Iterator<Item = Result<IoCounters, Failed>>) -> Result<IoCounters, Failed> {
+    let (mut sum, mut failed) = (IoCounters::new(), None);
+    for counters in tallies {
+        match counters {
+            Ok(counters) => sum.merge(&counters),
             Err(failure) => {
                 failed.get_or_insert(failure);
             }

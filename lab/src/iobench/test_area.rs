@@ -1,4 +1,4 @@
-//! What a plan is measured on, made ready: test files, or a device.
+//! The test files or the device of a plan, prepared for use.
 
 use super::device::Device;
 use super::files::{TestFiles, check_size, usual_size};
@@ -9,8 +9,8 @@ use crate::cli::Bytes;
 use crate::error::Error;
 use crate::progress::Progress;
 
-/// Files or a device. Dropped, the files are gone.
-pub(super) struct Ground {
+/// Test files or a device. The files are removed on drop.
+pub(super) struct TestArea {
     place: Place,
     /// Of all files together.
     size_bytes: u64,
@@ -24,12 +24,12 @@ enum Place {
     Device(Device),
 }
 
-impl Ground {
-    /// Asks the system what is possible, and says what was chosen. Nothing is written yet.
+impl TestArea {
+    /// Checks the possibilities of the system, and reports the choices. Nothing is written yet.
     pub(super) fn open(plan: &mut Plan, memory_bytes: u64, progress: &Progress) -> Result<Self, Error> {
         if plan.access == Access::Device && plan.writes() && !plan.write_to_device {
             return Err(Error::Usage(format!(
-                "{} would be written, and nobody has named it with --write-to-device",
+                "{} would be written; allow it with --write-to-device",
                 plan.path.display()
             )));
         }
@@ -59,7 +59,7 @@ impl Ground {
             }
             Place::Device(device) => (device.size(plan.size_bytes, block_bytes)?, vec![vec![0]]),
         };
-        Ok(Ground { place, size_bytes, block_bytes, groups })
+        Ok(TestArea { place, size_bytes, block_bytes, groups })
     }
 
     /// Of all files together.
@@ -72,10 +72,10 @@ impl Ground {
         self.groups.clone()
     }
 
-    /// Makes the files of a group, after those of others are gone.
+    /// Creates the files of a group, after removing those of others.
     pub(super) fn make(&mut self, group: &[u32], progress: &Progress) -> Result<Vec<Set>, Error> {
         let (size, block) = (self.size_bytes, u64::from(self.block_bytes));
-        // Whole blocks of any size that is asked for.
+        // Whole blocks of every requested size.
         let file_bytes = |files: u32| size / u64::from(files) / block.max(4096) * block.max(4096);
         match &mut self.place {
             Place::Device(device) => Ok(vec![device.set(size)?]),
@@ -93,7 +93,7 @@ impl Ground {
     }
 }
 
-/// The page cache stands in where nobody asked for direct access by name.
+/// Uses the page cache instead, unless the user named direct access.
 fn without_direct(plan: &mut Plan, progress: &Progress) -> Result<(), Error> {
     let Some(cell) = plan.cells.iter().find(|cell| cell.mode.is_direct()) else { return Ok(()) };
     if !plan.may_change_modes {
