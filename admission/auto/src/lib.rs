@@ -21,8 +21,8 @@
 //! |---|---|---|
 //! | [`Calm`](State::Calm) | none | on average more than four threads per slot want to run: `Comparing`, limited at first |
 //! | [`Comparing`](State::Comparing) | both, in alternating blocks | three to seven pairs of blocks are decided: `Limited` or `Open` |
-//! | [`Limited`](State::Limited) | the configured one | every eight seconds a pair contradicts, or the rate of work changes: `Comparing` |
-//! | [`Open`](State::Open) | none | the same; if the rate falls, limited at first |
+//! | [`Limited`](State::Limited) | the configured one | a pair contradicts: `Comparing`. One is measured every eight seconds, and when the rate of work changes |
+//! | [`Open`](State::Open) | none | the same |
 //!
 //! From each state back to `Calm` when for five seconds fewer than two threads per slot want to run. The limit must do 5% more work than
 //! no limit does, because no limit has fewer costs in practice than a comparison shows.
@@ -180,7 +180,7 @@ impl Controller {
         self.interval_ns = passed_ns;
         self.crowd.observe(&sample, passed_ns);
         match self.state {
-            State::Calm if self.crowd.is_crowded() => self.compare(Arm::Limited, sample),
+            State::Calm if self.crowd.is_crowded() => self.compare(sample),
             State::Calm => {}
             _ if !self.crowd.is_crowded() => self.calm_down(),
             _ => self.advance(sample),
@@ -193,13 +193,13 @@ impl Controller {
         *self = Controller { last: self.last, interval_ns: self.interval_ns, ..Controller::new(self.limit) };
     }
 
-    /// Begins a comparison in which `first` is measured first; until it is decided, `first` counts as the arm held.
-    fn compare(&mut self, first: Arm, sample: Sample) {
+    /// Begins a comparison. The limit is measured first, since it may be a collapse.
+    fn compare(&mut self, sample: Sample) {
         self.state = State::Comparing;
-        self.held = first;
+        self.held = Arm::Limited;
         self.rate.forget();
-        self.pairs = Pairs::begin(first);
-        self.block.switch(first, sample);
+        self.pairs = Pairs::begin(Arm::Limited);
+        self.block.switch(Arm::Limited, sample);
     }
 
     /// Holds an arm until the next pair.
@@ -225,15 +225,17 @@ impl Controller {
 
     /// A block of the arm that is held has ended.
     fn on_held(&mut self, log_rate: f64, sample: Sample) {
-        match (self.rate.add(log_rate), self.held) {
-            (Change::Fell, Arm::Open) => self.compare(Arm::Limited, sample),
-            (Change::Fell | Change::Rose, held) => self.compare(held, sample),
-            (Change::None, held) if sample.now_ns >= self.pair_at_ns => {
-                self.pairs = Pairs::begin(held);
-                self.block.switch(held, sample);
-            }
-            (Change::None, _) => self.block.restart(sample),
+        let change = self.rate.add(log_rate);
+        if change == Change::None && sample.now_ns < self.pair_at_ns {
+            return self.block.restart(sample);
         }
+        if change != Change::None {
+            self.rate.forget();
+        }
+        // It may be a collapse: the limit first.
+        let first = if change == Change::Fell { Arm::Limited } else { self.held };
+        self.pairs = Pairs::begin(first);
+        self.block.switch(first, sample);
     }
 
     /// A block of a pair has ended.
