@@ -124,7 +124,8 @@ pub struct Controller {
     block: Block,
     pairs: Pairs,
     rate: Rate,
-    /// When the next pair begins, ns, while `state` is `Limited` or `Open`.
+    /// The time that has passed without the gaps, and at which of it the next pair begins while `state` is `Limited` or `Open`, ns.
+    time_ns: u64,
     pair_at_ns: u64,
 }
 
@@ -142,6 +143,7 @@ impl Controller {
             block: Block::open(limit),
             pairs: Pairs::default(),
             rate: Rate::default(),
+            time_ns: 0,
             pair_at_ns: 0,
         }
     }
@@ -176,6 +178,9 @@ impl Controller {
         let passed_ns = sample.now_ns - last.now_ns;
         if passed_ns > self.interval_ns.saturating_mul(GAP_FACTOR).saturating_add(GAP_NS) {
             self.block.resume(sample);
+            self.rate.forget();
+        } else {
+            self.time_ns = self.time_ns.saturating_add(passed_ns);
         }
         self.interval_ns = passed_ns;
         self.crowd.observe(&sample, passed_ns);
@@ -210,7 +215,7 @@ impl Controller {
         }
         self.held = arm;
         self.pairs = Pairs::default();
-        self.pair_at_ns = sample.now_ns.saturating_add(PAIR_EVERY_NS);
+        self.pair_at_ns = self.time_ns.saturating_add(PAIR_EVERY_NS);
         self.block.switch(arm, sample);
     }
 
@@ -226,7 +231,7 @@ impl Controller {
     /// A block of the arm that is held has ended.
     fn on_held(&mut self, log_rate: f64, sample: Sample) {
         let change = self.rate.add(log_rate);
-        if change == Change::None && sample.now_ns < self.pair_at_ns {
+        if change == Change::None && self.time_ns < self.pair_at_ns {
             return self.block.restart(sample);
         }
         if change != Change::None {

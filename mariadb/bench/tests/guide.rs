@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use std::process::Command;
 use std::time::Duration;
 
-use flifo_base::cpu_count;
 use flifo_mariadb::mysql::prelude::Queryable;
 use flifo_mariadb::mysql::{Conn, Error};
 use flifo_mariadb::{Ended, Options, Plugin, PrivateServer, client};
@@ -134,10 +133,6 @@ fn its_tables_are_complete() {
     let server = PrivateServer::start(Options::new().plugin(Plugin::Loaded)).unwrap();
     let mut root = server.connect().unwrap();
 
-    let on_this_machine = |default: &str| match default.strip_suffix(" per CPU") {
-        Some(each) => (each.parse::<usize>().unwrap() * cpu_count()).min(1023).to_string(),
-        None => default.to_owned(),
-    };
     let question = "SELECT LOWER(VARIABLE_NAME), NUMERIC_MIN_VALUE, DEFAULT_VALUE, NUMERIC_MAX_VALUE
         FROM information_schema.SYSTEM_VARIABLES WHERE VARIABLE_NAME LIKE 'flifo%'";
     let there: Vec<(String, Option<String>, String, Option<String>)> = root.query(question).unwrap();
@@ -145,7 +140,7 @@ fn its_tables_are_complete() {
     assert_eq!(settings.len(), there.len());
     for (name, least, default, most) in there {
         let row = settings.iter().find(|row| row[0] == name).unwrap_or_else(|| panic!("{name} is missing"));
-        assert_eq!(on_this_machine(row[2]), default, "{name}");
+        assert_eq!(row[2], default, "{name}");
         // What is no number has no bounds that the server knows.
         for (bound, told) in [(least, row[1]), (most, row[3])] {
             assert!(bound.is_none_or(|bound| bound == told), "{name}: {told}");
