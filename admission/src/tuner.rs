@@ -22,6 +22,8 @@ pub(crate) struct Tuner {
     /// The limit that the controller was made for.
     made_for: Option<u32>,
     controller: Option<Controller>,
+    /// The work done when the last sample was taken.
+    work: u64,
     /// When to take the next sample, ns.
     sample_at_ns: u64,
 }
@@ -33,7 +35,7 @@ impl Tuner {
         if !anew && made_for == self.made_for {
             return;
         }
-        *self = Tuner { made_for, controller: made_for.map(Controller::new), sample_at_ns: 0 };
+        *self = Tuner { made_for, controller: made_for.map(Controller::new), ..Tuner::default() };
     }
 
     /// Whether a change to `config` leaves the limit to the controller.
@@ -49,6 +51,11 @@ impl Tuner {
     /// What the controller does now; `None` if the limit is not adaptive.
     pub(crate) fn state(&self) -> Option<State> {
         self.controller.as_ref().map(Controller::state)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn work(&self) -> u64 {
+        self.work
     }
 
     /// See [`Controller::is_dormant`].
@@ -72,9 +79,13 @@ impl Tuner {
         // Counting reads the counters of all sessions: no more than a hundredth of a CPU for that. By the clock: `now_ns` is the
         // caller's, and may be old.
         let began_ns = metrics.now_ns();
-        let (work, uncounted) = metrics.work_done();
+        let (begun, uncounted) = metrics.work_begun();
         let took_ns = metrics.now_ns().saturating_sub(began_ns);
         let (queued, running) = (word.queued(), word.slots() + uncounted);
+        // Work that has begun is not done: a thousand threads that enter at once have done nothing yet. The two numbers are not of the same
+        // moment.
+        let work = begun.saturating_sub(running.into()).max(self.work);
+        self.work = work;
         let limit = controller.observe(Sample { now_ns, work, running, queued });
         self.sample_at_ns = now_ns.saturating_add((100 * took_ns).clamp(SAMPLE_NS / 2, PAUSE_NS_MAX));
         limit

@@ -21,7 +21,7 @@
 //! |---|---|---|
 //! | [`Calm`](State::Calm) | none | on average more than four threads per slot want to run: `Comparing`, limited at first |
 //! | [`Comparing`](State::Comparing) | both, in alternating blocks | three to seven pairs of blocks are decided: `Limited` or `Open` |
-//! | [`Limited`](State::Limited) | the configured one | a pair contradicts: `Comparing`. One is measured every eight seconds, and when the rate of work changes |
+//! | [`Limited`](State::Limited) | the configured one | a pair contradicts: `Comparing`. One is measured every 8 to 32 s, and when the rate of work changes |
 //! | [`Open`](State::Open) | none | the same |
 //!
 //! From each state back to `Calm` when for five seconds fewer than two threads per slot want to run. The limit must do 5% more work than
@@ -58,8 +58,9 @@ pub const LIMIT_MAX: u32 = 1023;
 /// was stopped, or its host was. Nothing is known of the time between.
 const GAP_FACTOR: u64 = 4;
 const GAP_NS: u64 = 100_000_000;
-/// Time between two pairs in `Limited` and `Open`, ns.
+/// Time until the first pair in `Limited` and `Open`, ns. Each pair that agrees doubles it, up to the second.
 const PAIR_EVERY_NS: u64 = 8_000_000_000;
+const PAIR_EVERY_NS_MAX: u64 = 32_000_000_000;
 
 /// What a [`Controller`] receives at one call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -127,6 +128,8 @@ pub struct Controller {
     /// The time that has passed without the gaps, and at which of it the next pair begins while `state` is `Limited` or `Open`, ns.
     time_ns: u64,
     pair_at_ns: u64,
+    /// The time between two pairs, ns.
+    pair_every_ns: u64,
 }
 
 impl Controller {
@@ -145,6 +148,7 @@ impl Controller {
             rate: Rate::default(),
             time_ns: 0,
             pair_at_ns: 0,
+            pair_every_ns: PAIR_EVERY_NS,
         }
     }
 
@@ -215,7 +219,7 @@ impl Controller {
         }
         self.held = arm;
         self.pairs = Pairs::default();
-        self.pair_at_ns = self.time_ns.saturating_add(PAIR_EVERY_NS);
+        self.pair_at_ns = self.time_ns.saturating_add(self.pair_every_ns);
         self.block.switch(arm, sample);
     }
 
@@ -236,6 +240,7 @@ impl Controller {
         }
         if change != Change::None {
             self.rate.forget();
+            self.pair_every_ns = PAIR_EVERY_NS;
         }
         // It may be a collapse: the limit first.
         let first = if change == Change::Fell { Arm::Limited } else { self.held };
@@ -256,8 +261,10 @@ impl Controller {
     /// A pair that was measured to check the arm held.
     fn on_single_pair(&mut self, gain: f64, sample: Sample) {
         if pairs::prefers(gain) == self.held {
+            self.pair_every_ns = (2 * self.pair_every_ns).min(PAIR_EVERY_NS_MAX);
             return self.hold(self.held, sample);
         }
+        self.pair_every_ns = PAIR_EVERY_NS;
         self.state = State::Comparing;
         self.block.switch(self.pairs.next(), sample);
     }

@@ -78,3 +78,17 @@ fn a_change_of_another_setting_leaves_the_limit_in_force() {
     assert_eq!((admission.thread_concurrency(), admission.auto_state()), (2, None));
     drop(crowd);
 }
+
+/// Many that enter at once have done nothing yet.
+#[test]
+fn work_is_counted_when_it_is_done() {
+    let admission = admission();
+    let (crowd, mut now) = ([(); 20].map(|()| running(&admission)), Instant::now());
+    pass(&admission, &mut now, 100);
+    let done = |admission: &Admission| crate::sync::lock(&admission.tuner).work();
+    assert_eq!(done(&admission), 0);
+    crowd.iter().for_each(Session::exit);
+    pass(&admission, &mut now, 100);
+    assert_eq!(done(&admission), 20);
+    drop(crowd);
+}

@@ -75,7 +75,7 @@ pub struct AdmissionArgs {
     pub peer: Vec<Listed<Peer>>,
 
     /// Maximum number of threads running at once, a list of numbers, cores, 2xcores, auto. The adaptive limit (auto) is
-    /// measured under quantum only, after a search of eight seconds before each of its cells
+    /// measured under quantum only, after eight seconds of load before each of its cells
     #[arg(help_heading = "What is measured", long, value_name = "N,..", value_delimiter = ',', default_value = "2xcores", value_parser = Limit::from_str)]
     pub concurrency: Vec<Limit>,
 

@@ -75,7 +75,7 @@ const POLICIES: [Variant; 4] = [
     Variant::Specimen(Specimen::Sleep),
 ];
 
-/// How long a limit searches before it is measured.
+/// The load before an adaptive limit is measured.
 const SEARCH: Duration = Duration::from_secs(8);
 
 impl Plan {
