@@ -97,15 +97,19 @@ impl Block {
 
     /// Begins the phase under way anew, since nothing is known of the time that it has taken.
     pub(super) fn resume(&mut self, now: Sample) {
-        let (Phase::Opening(since, _) | Phase::Settling(since) | Phase::Draining(since) | Phase::Counting(since)) =
-            &mut self.phase;
+        let (Phase::Opening(since, _)
+        | Phase::Settling(since)
+        | Phase::Draining(since)
+        | Phase::Counting(since)) = &mut self.phase;
         *since = now;
     }
 
     /// Takes a sample; `is_measured`: the block belongs to a pair, so a collapse ends it.
     pub(super) fn observe(&mut self, now: Sample, is_measured: bool) -> Progress {
-        let (Phase::Opening(since, _) | Phase::Settling(since) | Phase::Draining(since) | Phase::Counting(since)) =
-            self.phase;
+        let (Phase::Opening(since, _)
+        | Phase::Settling(since)
+        | Phase::Draining(since)
+        | Phase::Counting(since)) = self.phase;
         let passed_ns = now.now_ns - since.now_ns;
         let is_step_over = passed_ns >= self.step_ns();
         if is_measured && self.arm == Arm::Open && is_step_over && self.is_collapse(since, now) {
@@ -124,7 +128,11 @@ impl Block {
     /// The phase after `limit` has been in force for a step.
     fn opened(&self, now: Sample, limit: u32) -> Phase {
         let next = limit.saturating_mul(STEP_FACTOR);
-        if next > LIMIT_MAX || next >= now.demand() { Phase::Settling(now) } else { Phase::Opening(now, next) }
+        if next > LIMIT_MAX || next >= now.demand() {
+            Phase::Settling(now)
+        } else {
+            Phase::Opening(now, next)
+        }
     }
 
     fn drain(&mut self, since: Sample, now: Sample) {

@@ -138,7 +138,8 @@ impl Server {
         };
         self.thinking -= arrive;
         self.queued += arrive;
-        let room = if self.limit == 0 { f64::INFINITY } else { (f64::from(self.limit) - self.running).max(0.0) };
+        let room =
+            if self.limit == 0 { f64::INFINITY } else { (f64::from(self.limit) - self.running).max(0.0) };
         let enter = self.queued.min(room);
         self.queued -= enter;
         self.running += enter;

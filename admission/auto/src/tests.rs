@@ -46,9 +46,11 @@ fn trials_do_not_bring_back_the_collapse() {
 #[test]
 fn where_the_limit_costs_it_is_lifted() {
     for seed in SEEDS {
-        for load in
-            [Load::point_select(64), Load::point_select(1024), Load { think_ms: 2.0, ..Load::point_select(256) }]
-        {
+        for load in [
+            Load::point_select(64),
+            Load::point_select(1024),
+            Load { think_ms: 2.0, ..Load::point_select(256) },
+        ] {
             let mut server = Server::new(LIMIT, seed);
             server.run(&load, 4.0);
             let rate = server.run(&load, 60.0);
@@ -114,10 +116,9 @@ fn statements_of_seconds_are_not_limited() {
 #[test]
 fn time_in_which_nothing_ran_says_nothing() {
     for seed in SEEDS {
-        for (load, limit, state) in [
-            (Load::point_select(1024), 0, State::Open),
-            (Load::hot_rows(1024), LIMIT, State::Limited),
-        ] {
+        for (load, limit, state) in
+            [(Load::point_select(1024), 0, State::Open), (Load::hot_rows(1024), LIMIT, State::Limited)]
+        {
             let mut server = Server::new(LIMIT, seed);
             server.run(&load, 5.0);
             let mut rate = 0.0;

@@ -375,4 +375,3 @@ fn a_change_that_is_refused_changes_nothing() {
     assert!(admission.set_thread_concurrency(1024).is_err());
     assert_eq!((admission.config(), admission.thread_concurrency()), (before, 1));
 }
-

@@ -60,8 +60,6 @@ void give_back(Connection *connection) {
 // Ends a connection that is no longer in the map.
 void end(Connection &connection) {
   connection.thd.store(nullptr, std::memory_order_release);
-  // While the plugin is dormant, it may be removed in the middle of a statement.
-  rowlocks::abandon(connection);
   // The server's thread has left `flifo_enter`, but a wait callback may still run when the plugin is unloaded.
   while (flifo_session_free(connection.session) == FLIFO_IN_USE) sched_yield();
   flifo_canceller_free(connection.canceller);
@@ -86,7 +84,7 @@ Connection *make(MYSQL_THD thd) {
   connection->packet = {};
   connection->holdings.begin(connection->session);
   connection->waits = {};
-  connection->row_lock.reset();
+  connection->row_lock = {};
   return connection;
 }
 

@@ -292,10 +292,12 @@ void see_network_wait(Connection &connection, MYSQL_THD thd) {
   stages::run_deferred();
   server::saw_main_port(thd);
   if (connection.statement.is_active && server::is_idle(thd)) end_unseen(connection);
+  if (was_dormant(connection) && server::is_idle(thd)) flifo_exit(connection.session);
   if (!connection.statement.is_active) connection.account.is_client = true;
 }
 
-// A wait begins while the plugin is dormant. The wait for the client's next command ends the one before.
+// A wait begins while the plugin is dormant. The wait for the client's next command ends the one before. Waits for row locks are not
+// seen: a statement keeps running in them.
 void begin_wait_dormant(MYSQL_THD thd, flifo_wait_kind_t kind) {
   const bool is_network = kind == FLIFO_WAIT_NETWORK;
   Connection *connection = is_network ? connections::get(thd) : connections::find(thd);
@@ -308,7 +310,8 @@ void begin_wait_dormant(MYSQL_THD thd, flifo_wait_kind_t kind) {
       return;
     }
   }
-  if (connection->waits.depth != 0 || flifo_is_running(connection->session) == FLIFO_OK) begin_wait(*connection, kind);
+  if (connection->waits.depth == 0 && (kind == FLIFO_WAIT_ROW_LOCK || flifo_is_running(connection->session) != FLIFO_OK)) return;
+  begin_wait(*connection, kind);
 }
 
 // A wait that is not known has ended while the plugin is dormant: a command has come.

@@ -3,7 +3,6 @@
 #include "rowlocks.h"
 
 #include "connection.h"
-#include "dormancy.h"
 
 #include <algorithm>
 #include <atomic>
@@ -55,16 +54,17 @@ void begin_wait(Connection &connection) {
   State &state = connection.row_lock;
   waiting.fetch_add(1, RELAXED);
   waiting_in_slot.fetch_add(1);
-  state.is_waiting.store(true, RELAXED);
+  state.is_waiting = true;
   // The time slice ends, too: otherwise the slot could be reserved for this session while the holder queues.
-  if ((holders_queued.load() != 0 || may_wait_without_slot()) && !dormancy::is_on())
+  if (holders_queued.load() != 0 || may_wait_without_slot())
     state.released_slot = flifo_exit_ending_slice(connection.session) == FLIFO_OK;
   if (state.released_slot) waiting_in_slot.fetch_sub(1);
 }
 
 void end_wait(Connection &connection) {
   State &state = connection.row_lock;
-  if (!state.is_waiting.exchange(false, RELAXED)) return;
+  if (!state.is_waiting) return;
+  state.is_waiting = false;
   waiting.fetch_sub(1, RELAXED);
   granted.fetch_add(1, RELAXED);
   if (!state.released_slot) {
@@ -74,13 +74,6 @@ void end_wait(Connection &connection) {
   state.released_slot = false;
   // By force: it may have the lock now, and others wait for it.
   flifo_enter_forced(connection.session);
-}
-
-void abandon(Connection &connection) {
-  State &state = connection.row_lock;
-  if (!state.is_waiting.exchange(false, RELAXED)) return;
-  waiting.fetch_sub(1, RELAXED);
-  if (!state.released_slot) waiting_in_slot.fetch_sub(1);
 }
 
 bool must_admit_holder() {

@@ -14,7 +14,6 @@
 // release their slots, up to a number that the server's lock queues can bear.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 
 namespace flifo {
@@ -24,26 +23,17 @@ struct Connection;
 namespace rowlocks {
 
 struct State {
-  // Whoever clears it counts the wait as over: the thread that waits, or `abandon`.
-  std::atomic<bool> is_waiting{false};
+  bool is_waiting = false;
   // The slot was released for this wait.
   bool released_slot = false;
   // Since when the session idles as an owner of rows; zero: it does not.
   std::chrono::steady_clock::time_point idle_since;
-
-  void reset() {
-    is_waiting.store(false, std::memory_order_relaxed);
-    released_slot = false;
-    idle_since = {};
-  }
 };
 
 // A statement with a slot begins to wait for a row lock. It may have no slot after this.
 void begin_wait(Connection &connection);
 // The wait ends, if there is one. The statement has its slot again.
 void end_wait(Connection &connection);
-// The connection ends, maybe in the middle of a wait.
-void abandon(Connection &connection);
 // A transaction that may hold locks found no slot. True: it must be admitted by force. False: it is counted as queued until
 // `holder_left_queue`.
 bool must_admit_holder();

@@ -191,9 +191,7 @@ impl Gate {
             Variant::Policy(policy) => {
                 Gate::FlifoSession(Admission::new(Config { policy, thread_concurrency: limit, ..tuned })?)
             }
-            Variant::Auto => {
-                Gate::FlifoSession(Admission::new(Config { auto: true, ..tuned })?)
-            }
+            Variant::Auto => Gate::FlifoSession(Admission::new(Config { auto: true, ..tuned })?),
             Variant::Specimen(specimen) => Gate::Specimen(specimen.gate(limit)),
             Variant::Peer(Peer::Tokio) => Gate::Tokio(Arc::new(tokio::sync::Semaphore::new(permits))),
             Variant::Peer(Peer::AsyncLock) => Gate::AsyncLock(Arc::new(async_lock::Semaphore::new(permits))),

@@ -97,15 +97,8 @@ pub(crate) fn set_number(server: &PrivateServer, name: &str, value: u64) {
 /// once.
 #[track_caller]
 pub(crate) fn defaults(server: &PrivateServer) {
-    const NAMES: [&str; 7] = [
-        "policy",
-        "quantum",
-        "queue_timeout",
-        "max_queue",
-        "io_depth",
-        "reserve_slots",
-        "bypass",
-    ];
+    const NAMES: [&str; 7] =
+        ["policy", "quantum", "queue_timeout", "max_queue", "io_depth", "reserve_slots", "bypass"];
     let mut root = admin(server);
     for name in NAMES {
         root.query_drop(format!("SET GLOBAL flifo_{name} = DEFAULT")).unwrap();
