@@ -53,7 +53,7 @@ impl Tuner {
         self.controller.as_ref().map(Controller::state)
     }
 
-    #[cfg(test)]
+    #[cfg(all(test, not(any(loom, shuttle))))]
     pub(crate) fn work(&self) -> u64 {
         self.work
     }

@@ -1,4 +1,4 @@
-//! One block: put an arm in force, wait until its effect is complete, count the work, and watch for a collapse meanwhile.
+//! One block: put an arm in force, wait until its effect is complete, count the work, and watch for a collapse.
 //!
 //! Each arm has its way to come into force:
 //!

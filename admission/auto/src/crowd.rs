@@ -1,4 +1,4 @@
-//! Whether so many threads want to run that a limit may pay.
+//! Whether more threads want to run than the limit admits by far.
 
 use super::Sample;
 

@@ -120,8 +120,9 @@ pub struct Controller {
     interval_ns: u64,
     crowd: Crowd,
     state: State,
-    /// The arm to return to after a pair in `Limited` and `Open`, and the one that is measured now.
+    /// The arm to return to after a pair in `Limited` and `Open`.
     held: Arm,
+    /// What is measured now.
     block: Block,
     pairs: Pairs,
     rate: Rate,

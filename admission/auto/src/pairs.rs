@@ -82,7 +82,7 @@ pub(super) fn prefers(gain: f64) -> Arm {
 mod tests {
     use super::*;
 
-    /// The arm preferred if the limit gains this much in each pair, by turns, and after how many pairs.
+    /// The arm preferred if the limit gains this much in each pair, one after the other, and after how many pairs.
     fn preferred(gains: &[f64]) -> (Arm, usize) {
         let mut pairs = Pairs::begin(Arm::Limited);
         for n in 0.. {

@@ -92,7 +92,7 @@ fn runs(mut compiler: Command, source: &Path, linked: Linked) -> String {
     }
     done(compiler.arg("-pthread"));
     let needs = String::from_utf8(done(Command::new("readelf").arg("-d").arg(&program)).stdout).unwrap();
-    assert_eq!(needs.contains("[libflifo.so.2]"), linked == Linked::Shared, "{needs}");
+    assert_eq!(needs.contains("[libflifo.so.3]"), linked == Linked::Shared, "{needs}");
     // A program that hangs fails.
     let mut run = Command::new("timeout");
     let output = done(run.arg("120").arg(&program).env("LD_LIBRARY_PATH", prefix().join("lib")));
@@ -160,7 +160,7 @@ fn install_obeys_destdir_and_uninstall_removes_all() {
     for path in ["include/flifo.h", "lib/libflifo.a", "lib/libflifo.so", "share/doc/flifo/c-api.md"] {
         assert!(installed(path).metadata().is_ok_and(|file| file.len() > 0), "{path}");
     }
-    assert_eq!(fs::read_link(installed("lib/libflifo.so")).unwrap(), Path::new("libflifo.so.2"));
+    assert_eq!(fs::read_link(installed("lib/libflifo.so")).unwrap(), Path::new("libflifo.so.3"));
     let pc = fs::read_to_string(installed("lib/pkgconfig/flifo.pc")).unwrap();
     assert!(pc.starts_with("prefix=/opt/flifo\n"), "DESTDIR must not appear in flifo.pc: {pc}");
     let foreign = installed("share/doc/another");

@@ -110,9 +110,9 @@ static void impossible_values(void)
   GIVES(FLIFO_INVALID, flifo_reconfigure(admission, &config));
   TRUE(strcmp(flifo_last_error(), "reserve_slots must be 0 or 1, not 2") == 0);
   config.reserve_slots = 1;
-  config.unused = 1;
+  config.adaptive = 2;
   GIVES(FLIFO_INVALID, flifo_reconfigure(admission, &config));
-  config.unused = 0;
+  config.adaptive = 0;
   GIVES(FLIFO_OK, flifo_reconfigure(admission, &config));
   GIVES(FLIFO_OK, flifo_admission_config(admission, &now, sizeof now));
   TRUE(memcmp(&now, &config, sizeof now) == 0);

@@ -7,6 +7,7 @@ use flifo::interrupt;
 use flifo::sampler::Machine;
 
 use super::clients::Clients;
+use super::loads::Load;
 use super::plan::{Place, Plan, QUICK};
 use super::report;
 use super::results::{Cell, Results, SCHEMA, ServerOptions, Slice};
@@ -59,8 +60,9 @@ struct Run<'a> {
     dataset: &'a Dataset,
     files: &'a Files,
     begun: Instant,
-    /// A server of each variant, stopped; none if they did not start.
-    servers: Option<(Servers, Vec<Running>)>,
+    /// A load's name, and its server of each variant, stopped; none if they did not start. Each load has new ones, since two processes of
+    /// one server differ by some percent for their life: that is not to favour one variant in all loads.
+    servers: Option<(&'static str, Vec<Running>)>,
     /// Options with which the servers did not start.
     failed: Vec<Servers>,
 }
@@ -99,7 +101,7 @@ impl Run<'_> {
             note(results, format!("{name}: its servers did not start"));
             return Ok(());
         }
-        match self.start(place.load.servers, results) {
+        match self.start(place.load, results) {
             Ok(()) => {}
             Err(Error::Interrupted) => return Ok(()),
             // Nothing else will start either.
@@ -134,10 +136,11 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Starts the servers of these options, unless all of them run.
-    fn start(&mut self, options: Servers, results: &mut Results) -> Result<()> {
+    /// Starts the servers of this load, unless all of them run.
+    fn start(&mut self, load: &Load, results: &mut Results) -> Result<()> {
+        let options = load.servers;
         if let Some((started, servers)) = &mut self.servers
-            && *started == options
+            && *started == load.name
             && servers.iter_mut().all(|server| server.is_there().is_ok())
         {
             return Ok(());
@@ -152,7 +155,7 @@ impl Run<'_> {
             let settings = options.settings(self.plan, self.dataset, self.files);
             results.servers.push(ServerOptions { title: options.title(), options: settings.server() });
         }
-        self.servers = Some((options, servers));
+        self.servers = Some((load.name, servers));
         Ok(())
     }
 
