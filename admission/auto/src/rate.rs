@@ -5,8 +5,9 @@ const FACTOR: f64 = 1.4;
 /// Blocks over which the reference is averaged.
 const BLOCKS: f64 = 8.0;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Change {
+    #[default]
     None,
     Rose,
     Fell,
@@ -17,12 +18,6 @@ pub(super) enum Change {
 pub(super) struct Rate {
     reference: Option<f64>,
     last: Change,
-}
-
-impl Default for Change {
-    fn default() -> Self {
-        Change::None
-    }
 }
 
 impl Rate {
