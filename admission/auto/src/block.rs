@@ -20,7 +20,7 @@ const STEP_WORK: f64 = 100.0;
 const STEP_FACTOR: u32 = 4;
 /// The share of the limited work below which it is a collapse.
 const COLLAPSE: f64 = 0.7;
-/// A count of fewer units says nothing.
+/// A count of fewer units says nothing. It may be a collapse that the limit has not ended yet, so the open arm counts as collapsed.
 const WORK_MIN: f64 = 30.0;
 /// The count of a block, ns, and the units of work that it should hold.
 const COUNT_NS_MIN: u64 = 100_000_000;
@@ -95,13 +95,24 @@ impl Block {
         self.phase = Phase::Counting(now);
     }
 
-    /// Begins the phase under way anew, since nothing is known of the time that it has taken.
-    pub(super) fn resume(&mut self, now: Sample) {
+    /// Begins the phase under way anew: time or work has fallen.
+    pub(super) fn begin_anew(&mut self, now: Sample) {
+        *self.since_mut() = now;
+    }
+
+    /// Leaves out what lies between two samples: the process may have stood still.
+    pub(super) fn leave_out(&mut self, from: Sample, to: Sample) {
+        let since = self.since_mut();
+        since.now_ns = since.now_ns.saturating_add(to.now_ns - from.now_ns).min(to.now_ns);
+        since.work = since.work.saturating_add(to.work - from.work).min(to.work);
+    }
+
+    fn since_mut(&mut self) -> &mut Sample {
         let (Phase::Opening(since, _)
         | Phase::Settling(since)
         | Phase::Draining(since)
         | Phase::Counting(since)) = &mut self.phase;
-        *since = now;
+        since
     }
 
     /// Takes a sample; `is_measured`: the block belongs to a pair, so a collapse ends it.
@@ -151,9 +162,11 @@ impl Block {
         if !is_enough {
             return Progress::Running;
         }
-        let rate = work.max(WORK_MIN) / span_ns as f64;
-        if self.arm == Arm::Limited {
-            self.limited_rate = rate;
+        let mut rate = work.max(WORK_MIN) / span_ns as f64;
+        match self.arm {
+            Arm::Limited => self.limited_rate = rate,
+            Arm::Open if work < WORK_MIN => rate /= 2.0,
+            Arm::Open => {}
         }
         Progress::Done(rate.ln())
     }

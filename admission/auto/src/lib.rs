@@ -176,13 +176,13 @@ impl Controller {
         let before = self.limit();
         let Some(last) = self.last.replace(sample) else { return Some(before) };
         if sample.now_ns < last.now_ns || sample.work < last.work {
-            self.block.resume(sample);
+            self.block.begin_anew(sample);
             self.rate.forget();
             return None;
         }
         let passed_ns = sample.now_ns - last.now_ns;
         if passed_ns > self.interval_ns.saturating_mul(GAP_FACTOR).saturating_add(GAP_NS) {
-            self.block.resume(sample);
+            self.block.leave_out(last, sample);
             self.rate.forget();
         } else {
             self.time_ns = self.time_ns.saturating_add(passed_ns);

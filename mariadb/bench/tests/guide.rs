@@ -1,4 +1,4 @@
-//! docs/mariadb.md is true: what it tells a DBA to type works on a real server, and its tables name what the plugin
+//! docs/mariadb.md and docs/mariadb-internals.md are true: what it tells a DBA to type works on a real server, and its tables name what the plugin
 //! has, with the defaults that it has.
 
 use std::collections::BTreeSet;
@@ -9,7 +9,8 @@ use flifo_mariadb::mysql::prelude::Queryable;
 use flifo_mariadb::mysql::{Conn, Error};
 use flifo_mariadb::{Ended, Options, Plugin, PrivateServer, client};
 
-const GUIDE: &str = include_str!("../../../docs/mariadb.md");
+const GUIDE: &str =
+    concat!(include_str!("../../../docs/mariadb.md"), include_str!("../../../docs/mariadb-internals.md"));
 
 /// The blocks of one language, in order.
 fn blocks(language: &str) -> Vec<&'static str> {

@@ -209,11 +209,11 @@ impl Part<'_> {
         let of = |at: usize| Error::of(&plan.variants[at].name);
         let slice = plan.slice(self.place);
         let count = self.servers.len();
-        let bound =
-            ((slice.whole() + BESIDES_MOST) * rounds + LOAD_MOST + self.plan.warm_up()) * count as u32;
+        let bound = ((slice.whole() + BESIDES_MOST) * rounds + LOAD_MOST + self.plan.warm_up(self.place))
+            * count as u32;
         self.clients.time_s = bound.as_secs() as u32;
         // A load that changes adapts while it is measured.
-        let warm_up = if self.has_phases { Duration::ZERO } else { self.plan.warm_up() };
+        let warm_up = if self.has_phases { Duration::ZERO } else { plan.warm_up(self.place) };
         let clients = self.clients;
         let mut loads = Vec::new();
         for at in 0..count {
