@@ -1,4 +1,4 @@
-//! The adaptive limit: reports the work done to the controller of [`flifo_auto`], no more often than that is worth.
+//! The adaptive limit: samples the scheduler for the controller of [`flifo_auto`].
 
 use std::time::Duration;
 

@@ -22,6 +22,7 @@ pub(crate) mod queueing;
 pub(crate) mod reserved;
 pub(crate) mod share;
 pub(crate) mod task;
+mod uncounted;
 pub(crate) mod waits;
 
 use std::cell::{Cell, OnceCell};
@@ -185,19 +186,6 @@ impl Session {
         }
     }
 
-    /// Enters without a slot, and runs as if there were no limit, until it exits. Does nothing unless it is outside.
-    ///
-    /// For what must be counted as work, and not be admitted.
-    pub fn enter_uncounted(&self) {
-        match self.state.get() {
-            State::Outside => self.give_up_task_request(),
-            State::Reserved => self.give_up_reservation(),
-            State::Acquiring | State::Waiting | State::Uncounted | State::Running => return,
-        }
-        self.run_uncounted();
-        self.check();
-    }
-
     /// Exits: hands the slot off to the head of the queue, or releases it. Does nothing outside.
     ///
     /// Call it at the end of a statement, before its reply is sent.
@@ -336,13 +324,6 @@ impl Session {
         self.on_entered(how, word);
         self.run(word);
         true
-    }
-
-    #[inline]
-    fn run_uncounted(&self) {
-        add(&self.counters.at_once, 1);
-        self.slice.deficit.forget();
-        self.begin_stay(State::Uncounted, self.admission.settings.tickets());
     }
 
     /// Out of tickets while running: takes new ones if nobody queues, else acquires a slot as a newcomer. So does a session that came in

@@ -10,7 +10,7 @@
 //   dormant  a connection enters uncounted when its client's command arrives, and exits when it waits for the next
 //
 // What a connection did while the plugin was dormant is not known. Dormant periods are counted as they end, and a connection with an
-// older count is treated as one that was there before the plugin: a statement under way bypasses, and the session may hold locks.
+// older count is treated like a connection from before INSTALL: a statement under way bypasses, and the session may hold locks.
 //
 // Failure: beside another audit plugin, which needs the events, and under a pool of threads, whose idle connections do not wait, the
 // plugin stays awake.
