@@ -8,7 +8,7 @@ use crate::config::{Config, ConfigError};
 use crate::gate::word::SESSIONS_MAX;
 use crate::metrics::Snapshot;
 use crate::session::Session;
-use crate::shared::{Admission, in_ns};
+use crate::shared::{Admission, UNBOUNDED_NS, in_ns};
 use crate::sync::{Ordering, lock};
 use crate::watchdog;
 
@@ -66,6 +66,7 @@ impl Admission {
             let mut tuner = lock(&self.tuner);
             let keeps_limit = !sets_limit && tuner.keeps_limit(&config);
             tuner.configure(&config, sets_limit);
+            self.settings.sample_at_ns.set(tuner.sample_at_ns().unwrap_or(UNBOUNDED_NS));
             if keeps_limit { self.gate.word().limit() } else { config.first_limit() }
         };
         let now_ns = self.metrics.now_ns();

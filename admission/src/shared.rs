@@ -118,6 +118,8 @@ pub(crate) struct Settings {
     pub(crate) queue_timeout_ns: Setting,
     pub(crate) quantum_ns: Setting,
     pub(crate) stall_limit_ns: Setting,
+    /// When the next sample for the adaptive limit is due: the tuner's, or [`UNBOUNDED_NS`] if there is none, or while one is taken.
+    pub(crate) sample_at_ns: Setting,
 }
 
 /// One setting. Each stands for itself, so relaxed accesses suffice: a session that sees a new value late does what it did the moment
@@ -131,8 +133,16 @@ impl Setting {
         self.0.load(Ordering::Relaxed)
     }
 
-    fn set(&self, value: u64) {
+    pub(crate) fn set(&self, value: u64) {
         self.0.store(value, Ordering::Relaxed);
+    }
+
+    /// Puts [`UNBOUNDED_NS`] in place of a time that is over. Returns whether it did; of several callers one does.
+    #[inline]
+    pub(crate) fn take_if_over(&self, now_ns: u64) -> bool {
+        let at_ns = self.get();
+        at_ns <= now_ns
+            && self.0.compare_exchange(at_ns, UNBOUNDED_NS, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 }
 

@@ -63,6 +63,11 @@ impl Tuner {
         self.controller.as_ref().is_some_and(Controller::is_dormant)
     }
 
+    /// When to take the next sample, ns; `None` if the limit is not adaptive.
+    pub(crate) fn sample_at_ns(&self) -> Option<u64> {
+        self.controller.as_ref().map(|_| self.sample_at_ns)
+    }
+
     /// The longest time until the next sample while nobody queues; `None` if there is none.
     pub(crate) fn pause(&self) -> Option<Duration> {
         let state = self.state()?;

@@ -32,9 +32,27 @@ impl Admission {
             self.release_expired(now_ns);
         }
         self.handle_stalls(now_ns);
-        let limit = lock(&self.tuner).sample(&self.metrics, self.observed(), now_ns);
+        self.adapt(now_ns);
+    }
+
+    /// Samples for the adaptive limit, and sets the limit that follows.
+    fn adapt(&self, now_ns: u64) {
+        let limit = {
+            let mut tuner = lock(&self.tuner);
+            let limit = tuner.sample(&self.metrics, self.observed(), now_ns);
+            self.settings.sample_at_ns.set(tuner.sample_at_ns().unwrap_or(UNBOUNDED_NS));
+            limit
+        };
         if let Some(limit) = limit {
             self.try_limit(limit);
+        }
+    }
+
+    /// As [`Admission::adapt`], if it is time to, on behalf of one of the sessions that find so.
+    #[inline]
+    pub(crate) fn adapt_if_due(&self, now_ns: u64) {
+        if self.settings.sample_at_ns.take_if_over(now_ns) {
+            self.adapt(now_ns);
         }
     }
 

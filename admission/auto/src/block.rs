@@ -5,22 +5,24 @@
 //! | arm | comes into force | complete when |
 //! |---|---|---|
 //! | limited | at once | as many run as may, or their number falls no longer |
-//! | open | the limit quadruples step by step | no limit is left, and 30 ms have passed |
+//! | open | the limit doubles step by step | no limit is left, and a last step has passed |
 //!
-//! Each step lasts until the limited arm would do a hundred units of work, from 10 to 100 ms. If an open arm under measurement does less
-//! than 0.7 of that, it is a collapse: the block ends, and counts as half of the limited arm's work.
+//! Each step lasts until the limited arm would do two hundred units of work, and ten for each thread that the step admits. Those
+//! threads do one unit each whatever comes after, so that many units are left out. A step that does less than 0.7 of the limited work is a
+//! collapse: the block ends, and the limit comes into force. Threads that run in a collapse leave slowly, so the steps are small.
 
 use super::{Arm, LIMIT_MAX, Sample};
 
-/// A step of the opening, ns, and the units of work that it should hold.
+/// A step of the opening, ns, the units of work that it should hold, and those for each thread that it admits.
 const STEP_NS_MIN: u64 = 10_000_000;
-const STEP_NS_MAX: u64 = 100_000_000;
-const STEP_WORK: f64 = 100.0;
+const STEP_NS_MAX: u64 = 250_000_000;
+const STEP_WORK: f64 = 200.0;
+const STEP_WORK_EACH: f64 = 10.0;
 /// By how much each step multiplies the limit.
-const STEP_FACTOR: u32 = 4;
+const STEP_FACTOR: u32 = 2;
 /// The share of the limited work below which it is a collapse.
 const COLLAPSE: f64 = 0.7;
-/// A count of fewer units says nothing. It may be a collapse that the limit has not ended yet, so the open arm counts as collapsed.
+/// A count of fewer units says nothing.
 const WORK_MIN: f64 = 30.0;
 /// The count of a block, ns, and the units of work that it should hold.
 const COUNT_NS_MIN: u64 = 100_000_000;
@@ -39,19 +41,33 @@ pub(super) enum Progress {
     Running,
     /// The natural logarithm of the work per ns.
     Done(f64),
+    /// No limit does far less work: an opening has ended.
+    Collapsed,
+    /// With the limit hardly anything is done, and more run than it admits: a collapse that the limit has not ended yet.
+    Clogged,
 }
 
 /// Where a block is.
 #[derive(Debug)]
 enum Phase {
-    /// The limit has been raised: when, and to what.
-    Opening(Sample, u32),
-    /// No limit is left: since when.
-    Settling(Sample),
+    /// The limit has been raised.
+    Opening(Step),
+    /// No limit is left. A step only if one was left before.
+    Settling(Step),
     /// The limit is in force, but more may run: when their number was last seen to fall.
     Draining(Sample),
     /// The work is counted: since when.
     Counting(Sample),
+}
+
+/// A step of an opening.
+#[derive(Debug, Clone, Copy)]
+struct Step {
+    since: Sample,
+    /// The limit in force; 0 = unlimited.
+    limit: u32,
+    /// Threads that the step admits.
+    admits: u32,
 }
 
 #[derive(Debug)]
@@ -59,6 +75,8 @@ pub(super) struct Block {
     slots: u32,
     arm: Arm,
     phase: Phase,
+    /// Whether no limit came into force step by step in this block, so that a collapse ends it.
+    opens: bool,
     /// Work per ns of the last block with the limit; 0 if it is not known.
     limited_rate: f64,
 }
@@ -67,26 +85,26 @@ impl Block {
     /// A block without a limit, whose count begins at once.
     pub(super) fn open(slots: u32) -> Self {
         let begin = Sample::default();
-        Block { slots, arm: Arm::Open, phase: Phase::Counting(begin), limited_rate: 0.0 }
+        Block { slots, arm: Arm::Open, phase: Phase::Counting(begin), opens: false, limited_rate: 0.0 }
     }
 
     /// The limit in force; 0 = unlimited.
     pub(super) fn limit(&self) -> u32 {
         match (self.arm, &self.phase) {
             (Arm::Limited, _) => self.slots,
-            (Arm::Open, Phase::Opening(_, limit)) => *limit,
+            (Arm::Open, Phase::Opening(step)) => step.limit,
             (Arm::Open, _) => 0,
         }
     }
 
     /// Begins a block of this arm, which comes into force unless it is.
     pub(super) fn switch(&mut self, arm: Arm, now: Sample) {
-        let opens = arm == Arm::Open && self.arm == Arm::Limited;
+        self.opens = arm == Arm::Open && self.arm == Arm::Limited;
         self.arm = arm;
         self.phase = match arm {
             Arm::Limited => Phase::Draining(now),
-            Arm::Open if opens => self.opened(now, self.slots),
-            Arm::Open => Phase::Settling(now),
+            Arm::Open if self.opens => self.opened(now, self.slots),
+            Arm::Open => Phase::Settling(Step { since: now, limit: 0, admits: 0 }),
         };
     }
 
@@ -108,30 +126,34 @@ impl Block {
     }
 
     fn since_mut(&mut self) -> &mut Sample {
-        let (Phase::Opening(since, _)
-        | Phase::Settling(since)
-        | Phase::Draining(since)
-        | Phase::Counting(since)) = &mut self.phase;
-        since
+        match &mut self.phase {
+            Phase::Opening(step) | Phase::Settling(step) => &mut step.since,
+            Phase::Draining(since) | Phase::Counting(since) => since,
+        }
     }
 
-    /// Takes a sample; `is_measured`: the block belongs to a pair, so a collapse ends it.
-    pub(super) fn observe(&mut self, now: Sample, is_measured: bool) -> Progress {
-        let (Phase::Opening(since, _)
-        | Phase::Settling(since)
-        | Phase::Draining(since)
-        | Phase::Counting(since)) = self.phase;
-        let passed_ns = now.now_ns - since.now_ns;
-        let is_step_over = passed_ns >= self.step_ns();
-        if is_measured && self.arm == Arm::Open && is_step_over && self.is_collapse(since, now) {
-            return Progress::Done((self.limited_rate / 2.0).ln());
-        }
+    /// Takes a sample.
+    pub(super) fn observe(&mut self, now: Sample) -> Progress {
         match self.phase {
-            Phase::Opening(_, limit) if is_step_over => self.phase = self.opened(now, limit),
-            Phase::Settling(_) if is_step_over && passed_ns >= SETTLE_NS => self.restart(now),
-            Phase::Draining(_) => self.drain(since, now),
-            Phase::Counting(_) => return self.count(since, now),
-            Phase::Opening(..) | Phase::Settling(_) => {}
+            Phase::Opening(step) | Phase::Settling(step) => return self.observe_step(step, now),
+            Phase::Draining(since) => self.drain(since, now),
+            Phase::Counting(since) => return self.count(since, now),
+        }
+        Progress::Running
+    }
+
+    fn observe_step(&mut self, step: Step, now: Sample) -> Progress {
+        let passed_ns = now.now_ns - step.since.now_ns;
+        if passed_ns < self.step_ns(step) {
+            return Progress::Running;
+        }
+        if self.opens && self.is_collapse(step, now) {
+            return Progress::Collapsed;
+        }
+        if step.limit != 0 {
+            self.phase = self.opened(now, step.limit);
+        } else if passed_ns >= SETTLE_NS {
+            self.restart(now);
         }
         Progress::Running
     }
@@ -140,43 +162,57 @@ impl Block {
     fn opened(&self, now: Sample, limit: u32) -> Phase {
         let next = limit.saturating_mul(STEP_FACTOR);
         if next > LIMIT_MAX || next >= now.demand() {
-            Phase::Settling(now)
+            Phase::Settling(Step { since: now, limit: 0, admits: now.queued })
         } else {
-            Phase::Opening(now, next)
+            Phase::Opening(Step { since: now, limit: next, admits: next - limit })
         }
     }
 
     fn drain(&mut self, since: Sample, now: Sample) {
         let passed_ns = now.now_ns - since.now_ns;
-        let is_drained = now.running <= DRAINED * self.slots && passed_ns >= SETTLE_NS;
-        if is_drained || passed_ns >= DRAIN_NS {
+        if self.is_drained(now) && passed_ns >= SETTLE_NS || passed_ns >= DRAIN_NS {
             self.restart(now);
         } else if f64::from(now.running) < (1.0 - DRAIN) * f64::from(since.running) {
             self.phase = Phase::Draining(now);
         }
     }
 
+    fn is_drained(&self, now: Sample) -> bool {
+        now.running <= DRAINED * self.slots
+    }
+
     fn count(&mut self, since: Sample, now: Sample) -> Progress {
         let (work, span_ns) = ((now.work - since.work) as f64, now.now_ns - since.now_ns);
+        if self.opens && span_ns >= COUNT_NS_MIN && self.is_collapse(Step { since, limit: 0, admits: 0 }, now)
+        {
+            return Progress::Collapsed;
+        }
         let is_enough = span_ns >= COUNT_NS_MIN && work >= COUNT_WORK || span_ns >= COUNT_NS_MAX;
         if !is_enough {
             return Progress::Running;
         }
         let mut rate = work.max(WORK_MIN) / span_ns as f64;
         match self.arm {
+            Arm::Limited if work < WORK_MIN && !self.is_drained(now) => return Progress::Clogged,
             Arm::Limited => self.limited_rate = rate,
+            // It may be a collapse.
             Arm::Open if work < WORK_MIN => rate /= 2.0,
             Arm::Open => {}
         }
         Progress::Done(rate.ln())
     }
 
-    fn step_ns(&self) -> u64 {
-        ((STEP_WORK / self.limited_rate) as u64).clamp(STEP_NS_MIN, STEP_NS_MAX)
+    fn step_ns(&self, step: Step) -> u64 {
+        let units = STEP_WORK.max(STEP_WORK_EACH * f64::from(step.admits));
+        // At least long enough for a collapse to show.
+        let ns_max = (STEP_NS_MAX as f64).max(WORK_MIN / self.limited_rate).min(COUNT_NS_MAX as f64);
+        ((units / self.limited_rate).min(ns_max) as u64).max(STEP_NS_MIN)
     }
 
-    fn is_collapse(&self, since: Sample, now: Sample) -> bool {
-        let expected = self.limited_rate * (now.now_ns - since.now_ns) as f64;
-        expected >= WORK_MIN && ((now.work - since.work) as f64) < COLLAPSE * expected
+    fn is_collapse(&self, step: Step, now: Sample) -> bool {
+        let expected = self.limited_rate * (now.now_ns - step.since.now_ns) as f64;
+        let done =
+            (now.work - step.since.work) as f64 - f64::from(step.admits).min(expected / STEP_WORK_EACH);
+        expected >= WORK_MIN && done < COLLAPSE * expected
     }
 }

@@ -61,6 +61,8 @@ const GAP_NS: u64 = 100_000_000;
 /// Time until the first pair in `Limited` and `Open`, ns. Each pair that agrees doubles it, up to the second.
 const PAIR_EVERY_NS: u64 = 8_000_000_000;
 const PAIR_EVERY_NS_MAX: u64 = 32_000_000_000;
+/// The same while the pairs end in a collapse.
+const PAIR_EVERY_NS_MAX_COLLAPSE: u64 = 128_000_000_000;
 
 /// What a [`Controller`] receives at one call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -225,17 +227,18 @@ impl Controller {
     }
 
     fn advance(&mut self, sample: Sample) {
-        let is_measured = self.pairs.is_measuring();
-        match self.block.observe(sample, is_measured) {
+        match self.block.observe(sample) {
             Progress::Running => {}
-            Progress::Done(log_rate) if is_measured => self.on_measured(log_rate, sample),
+            Progress::Done(log_rate) if self.pairs.is_measuring() => self.on_measured(log_rate, sample),
             Progress::Done(log_rate) => self.on_held(log_rate, sample),
+            Progress::Collapsed => self.on_collapse(sample),
+            Progress::Clogged => self.hold(Arm::Limited, sample),
         }
     }
 
     /// A block of the arm that is held has ended.
     fn on_held(&mut self, log_rate: f64, sample: Sample) {
-        let change = self.rate.add(log_rate);
+        let change = self.rate.add(self.held, log_rate);
         if change == Change::None && self.time_ns < self.pair_at_ns {
             return self.block.restart(sample);
         }
@@ -257,6 +260,15 @@ impl Controller {
             Decision::Pair(_) => self.block.switch(self.pairs.next(), sample),
             Decision::Prefer(arm) => self.hold(arm, sample),
         }
+    }
+
+    /// No limit has done far less than the limit did just before. That decides, and each collapse makes the next one rarer: the threads
+    /// that run in it leave slowly.
+    fn on_collapse(&mut self, sample: Sample) {
+        if self.held == Arm::Limited && self.state != State::Comparing {
+            self.pair_every_ns = (2 * self.pair_every_ns).min(PAIR_EVERY_NS_MAX_COLLAPSE);
+        }
+        self.hold(Arm::Limited, sample);
     }
 
     /// A pair that was measured to check the arm held.

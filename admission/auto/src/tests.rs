@@ -37,7 +37,9 @@ fn trials_do_not_bring_back_the_collapse() {
         server.run(&load, 10.0);
         let best = load.steady_per_s(LIMIT);
         for _ in 0..300 {
-            let rate = server.run(&load, 0.2);
+            let rate = server.run_and_see(&load, 0.2, |server| {
+                assert_ne!(server.limit(), 0, "seed {seed}: a trial ends before all may run");
+            });
             assert!(rate > 0.4 * best, "seed {seed}: {rate} of {best} in 0.2 s");
         }
     }
@@ -114,7 +116,7 @@ fn where_hardly_anything_is_done_the_limit_stays() {
             server.run_and_see(&load, 60.0, |server| {
                 assert_ne!(server.state(), State::Open, "seed {seed}, {load:?}");
             });
-            assert_eq!(server.state(), State::Limited, "seed {seed}, {load:?}");
+            assert_ne!(server.state(), State::Calm, "seed {seed}, {load:?}");
         }
     }
 }

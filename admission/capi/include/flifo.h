@@ -789,9 +789,9 @@ flifo_status_t flifo_exit(flifo_session_t session);
 flifo_status_t flifo_exit_ending_slice(flifo_session_t session);
 
 /**
- * Enters without a slot: the session runs as if there were no limit, until it exits.
+ * Enters without a slot, which is counted as work, unless a limit is in force. Does nothing unless the session is outside.
  *
- * For what is to be counted as work, and not to be admitted. Does nothing unless the session is outside.
+ * Returns `FLIFO_NO_SLOT` if a limit is in force: the session is outside, and must acquire a slot as others do.
  */
 flifo_status_t flifo_enter_uncounted(flifo_session_t session);
 

@@ -186,15 +186,12 @@ fn has_entered(session: &Session) -> bool {
     session.is_running() || session.is_waiting()
 }
 
-/// Enters without a slot: the session runs as if there were no limit, until it exits.
+/// Enters without a slot, which is counted as work, unless a limit is in force. Does nothing unless the session is outside.
 ///
-/// For what is to be counted as work, and not to be admitted. Does nothing unless the session is outside.
+/// Returns `FLIFO_NO_SLOT` if a limit is in force: the session is outside, and must acquire a slot as others do.
 #[unsafe(no_mangle)]
 pub extern "C" fn flifo_enter_uncounted(session: flifo_session_t) -> flifo_status_t {
-    call(session, true, |session| {
-        session.enter_uncounted();
-        FLIFO_OK
-    })
+    call(session, true, |session| flifo_status_t::if_not(session.enter_uncounted(), FLIFO_NO_SLOT))
 }
 
 /// Checks whether a session is running: returns `FLIFO_OK` if so, else `FLIFO_NOT_RUNNING`.

@@ -1,5 +1,6 @@
 //! The adaptive limit: in force only while it pays.
 
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::assert_drained;
@@ -49,19 +50,33 @@ fn a_crowd_meets_the_limit_and_its_end_lifts_it() {
 fn sessions_that_are_only_counted_make_a_crowd_and_take_no_slots() {
     let admission = admission();
     let (crowd, mut now) = ([(); 20].map(|()| admission.session()), Instant::now());
-    crowd.iter().for_each(Session::enter_uncounted);
+    assert!(crowd.iter().all(Session::enter_uncounted));
+    assert!(crowd[0].enter_uncounted(), "does nothing");
+    assert_eq!(admission.snapshot().admitted_at_once, 20);
     pass(&admission, &mut now, 300);
-    assert_eq!(admission.thread_concurrency(), 2);
+    assert_eq!((admission.thread_concurrency(), admission.snapshot().running), (2, 0));
     let late = admission.session();
-    late.enter_uncounted();
-    assert!(late.is_running());
-    assert_eq!(admission.snapshot().running, 0);
-    let work = admission.snapshot().admitted_at_once;
-    late.exit();
-    late.enter_uncounted();
-    late.enter_uncounted();
-    assert_eq!(admission.snapshot().admitted_at_once, work + 1, "the second did nothing");
+    assert!(!late.enter_uncounted() && !late.is_running(), "the limit is in force");
+    assert!(late.try_enter() && late.enter_uncounted());
+    assert_eq!(admission.snapshot().running, 1);
     drop((crowd, late));
+    assert_drained(&admission.snapshot());
+}
+
+/// A thousand threads that come at once may keep the watchdog's thread from the CPU.
+#[test]
+fn entries_sample_too() {
+    let admission = admission();
+    admission.metrics.clock_ns.store(1, Ordering::Relaxed);
+    let mut sessions = Vec::new();
+    while admission.thread_concurrency() == 0 && sessions.len() < 1000 {
+        admission.metrics.clock_ns.fetch_add(50_000, Ordering::Relaxed);
+        sessions.push(admission.session());
+        assert!(sessions.last().unwrap().try_enter());
+    }
+    assert_eq!(admission.auto_state(), Some(AutoState::Comparing), "nobody has called step");
+    assert!(sessions.len() < 500, "{}", sessions.len());
+    drop(sessions);
     assert_drained(&admission.snapshot());
 }
 

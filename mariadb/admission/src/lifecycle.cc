@@ -319,7 +319,8 @@ void end_wait_dormant(Connection &connection, MYSQL_THD thd) {
   const Account &account = connection.account;
   if (!server::is_idle(thd) || !account.is_client) return;
   if (account.is_admin) return status::count_bypass();
-  flifo_enter_uncounted(connection.session);
+  // A limit has come into force. The events of this command follow.
+  if (flifo_enter_uncounted(connection.session) == FLIFO_NO_SLOT) dormancy::wake(settings::admission());
 }
 
 // No event has shown the statement's begin. So the plugin is leaving; INSTALL has then no effect, which the server does not report.
