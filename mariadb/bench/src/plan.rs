@@ -95,6 +95,11 @@ pub struct Cli {
     #[arg(long)]
     pub one_server: bool,
 
+    /// The servers of the first round serve all rounds, so that a server meets one load after the other, as when a load jumps. At the end
+    /// no thread may run or queue
+    #[arg(long, conflicts_with = "one_server")]
+    pub same_servers: bool,
+
     /// Rounds, of which medians are shown [default: 5; overhead 11; moments 100; with --quick 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: Option<u32>,
@@ -186,6 +191,7 @@ pub struct Plan {
     pub connections: Vec<u32>,
     pub variants: Vec<Variant>,
     pub one_server: bool,
+    pub same_servers: bool,
     pub rounds: u32,
     pub settings: Settings,
     /// Whether the buffer pool's size is to follow from the data's.
@@ -207,10 +213,10 @@ impl Plan {
             What::Table | What::SmallPool => 5,
         };
         if cli.what == What::Moments {
-            if cli.one_server || cli.reports + cli.transactions > 0 {
+            if cli.one_server || cli.same_servers || cli.reports + cli.transactions > 0 {
                 return Err(Error::Usage(
-                    "moments has a server for each variant, and nothing beside its load: leave out --one-server, --reports \
-                     and --transactions"
+                    "moments has a server for each variant, and nothing beside its load: leave out --one-server, \
+                     --same-servers, --reports and --transactions"
                         .into(),
                 ));
             }
@@ -231,6 +237,7 @@ impl Plan {
             connections: or(&cli.connections, || connections(cli)),
             variants: variants(cli)?,
             one_server: cli.one_server,
+            same_servers: cli.same_servers,
             rounds: cli.rounds.unwrap_or(rounds),
             settings: Settings {
                 rows,
@@ -385,7 +392,8 @@ mod tests {
             ("--one-server --only x --variant x=plugin:port=1", "port=1"),
             ("--only fast", "there is no variant \"fast\""),
             ("moments --one-server", "leave out --one-server"),
-            ("moments --reports 1", "leave out --one-server, --reports"),
+            ("moments --reports 1", "leave out --one-server, --same-servers, --reports"),
+            ("--same-servers --one-server", "cannot be used with"),
             ("moments --time 3", "--moment and --settle instead"),
             ("--moment 100", "for moments"),
             ("moments --moment 10", "50..=60000"),

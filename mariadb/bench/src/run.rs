@@ -67,13 +67,13 @@ pub(crate) fn start(plan: &Plan, dataset: &Dataset) -> Result<Vec<Running>> {
     Ok(servers)
 }
 
-/// Each round has servers of its own. A process keeps the memory that it was given, and with it luck in how near and how
+/// Each round has servers of its own, unless they are to stay the same. A process keeps the memory that it was given, and with it luck in how near and how
 /// whole that is: it would be a variant's for all rounds, and look like its merit.
 fn measure(plan: &Plan, dataset: &Dataset, mut servers: Vec<Running>, results: &mut Results) {
     let cells = plan.cells();
     let mut progress = Progress::new(plan, cells.len() * plan.variants.len());
     for round in 0..plan.rounds {
-        if round > 0 {
+        if round > 0 && !plan.same_servers {
             say(&format!("round {}/{}: new servers", round + 1, plan.rounds));
             // Their memory is free before the next ones take theirs.
             servers.clear();
@@ -125,6 +125,15 @@ fn measure(plan: &Plan, dataset: &Dataset, mut servers: Vec<Running>, results: &
                 }
             }
         }
+    }
+    for (server, variant) in servers.iter_mut().zip(&plan.variants) {
+        let left = match server.left_in_scheduler() {
+            Ok(None) => continue,
+            Ok(Some(left)) => format!("{}: after the last load {left}", variant.name),
+            Err(error) => format!("{}: {error}", variant.name),
+        };
+        say(&left);
+        results.notes.push(left);
     }
 }
 

@@ -309,6 +309,20 @@ impl Running {
         Ok(number?)
     }
 
+    /// What the plugin still counts as running or queued, though no load runs; `None` if that is nothing.
+    pub(crate) fn left_in_scheduler(&mut self) -> Result<Option<String>> {
+        if self.variant.kind != Kind::Plugin {
+            return Ok(None);
+        }
+        let left = "SELECT CONCAT(COUNT(*), ' of Flifo_running, Flifo_pending and Flifo_queued are not 0') FROM \
+                    information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME IN ('FLIFO_RUNNING', 'FLIFO_PENDING', 'FLIFO_QUEUED') \
+                    AND VARIABLE_VALUE <> 0 HAVING COUNT(*) > 0";
+        self.signal(Signal::CONT);
+        let left = self.admin.query_first(left);
+        self.signal(Signal::STOP);
+        Ok(left?)
+    }
+
     /// A load has ended: its connections are gone.
     pub(crate) fn is_over(&mut self) -> Result<Vec<String>> {
         self.signal(Signal::CONT);
