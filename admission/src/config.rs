@@ -119,31 +119,35 @@ pub struct Config {
     /// Maximum number of disk waits that release their slots at once; a further one keeps its slot, so that no convoy of threads builds
     /// up behind the disk. 0 = unlimited.
     pub io_depth: u32,
-    /// While this number of sessions waits for row locks, sessions that hold no lock get only half as many slots as CPUs, and at least one:
-    /// otherwise everybody ends up in a row's lock queue, where each commit hands the row to a thread that must wake up, and the search for
-    /// deadlocks grows with the queue. Waits marked long ([`crate::Session::mark_wait_long`]) do not count. 0 = unlimited. Default:
-    /// half the CPUs.
+    /// Number of sessions in row-lock waits from which sessions without locks get only half as many slots as CPUs, and at least one;
+    /// 0 = unlimited. Default: half the CPUs.
+    ///
+    /// It keeps the queue of a hot row short: each commit there hands the row to a thread that must wake up, and the search for deadlocks
+    /// grows with the queue. Waits marked long ([`crate::Session::mark_wait_long`]) do not count.
     pub lock_waiters_max: u32,
     /// Maximum number of sessions in the queue; a further one is refused with [`crate::Refused::QueueFull`], unless it is out of tickets.
     /// 0 = unlimited.
     pub queue_limit: u32,
     /// Maximum time in the queue, twice as long for a session out of tickets; then it is refused with [`crate::Refused::Timeout`].
     pub queue_timeout: Option<Duration>,
-    /// A session that has run for this time while others queue loses its slot to the next and goes on without one. When nobody has entered
-    /// or left for this time, one more waiter is admitted. For waits that nobody declares, and for long statements.
+    /// Time that a session may run while others queue; then its slot goes to the next one, and the session goes on without a slot.
+    ///
+    /// When no session has entered or exited for this time, one more waiter is admitted. For undeclared waits and long statements.
     pub stall_limit: Option<Duration>,
     /// Time in the queue after which a session of [`crate::Class::Normal`] is promoted past the first class, with every fourth slot at
     /// most.
     pub promote_after: Duration,
-    /// How long a session may keep coming back before it queues at the tail ([`Policy::Quantum`]), waits that release the slot and
-    /// queueing not counted. A session that was away for longer is a newcomer. Longer: fewer context switches, longer waits.
+    /// The time slice: how long a session may keep coming back before it queues at the tail ([`Policy::Quantum`]).
+    ///
+    /// Waits that release the slot, and queueing, do not count. A session that was away for longer is a newcomer. Longer: fewer context
+    /// switches, longer waits.
     pub quantum: Duration,
     /// Reserves a free slot for a session that is expected back at once ([`Policy::Quantum`]) while at least eight sessions queue for each
-    /// slot. Favours clients on the server's own machine; clients that think lose 10 to 20%. Off by default.
+    /// slot. Favours clients on the server's own machine, and slows clients that think. Off by default.
     #[cfg(feature = "reservation")]
     pub reserve_slots: bool,
     /// Whether the scheduler has a thread of its own for what depends on time: the stall limit, deadlines of async tasks, `auto`. The
-    /// thread sleeps while nobody queues. Without it, call [`crate::Admission::step`] every few milliseconds. Once started it stays until
+    /// thread sleeps while no session queues. Without it, call [`crate::Admission::step`] every few milliseconds. Once started it stays until
     /// the scheduler is dropped, also when this becomes false.
     pub watchdog: bool,
 }

@@ -55,9 +55,16 @@ const SWEEP_EXAMPLES: &str = concat!(
     exit_codes!()
 );
 
-/// Measure admission scheduling: throughput against connections, policy by policy, on an embedded on-disk B+tree
+const FIRST_STEPS: &str = "First steps:
+  flifo sweep --quick --html sweep.html                the embedded engine
+  flifo sweep --target mysql://app@127.0.0.1/sbtest    a live MariaDB or MySQL
+  flifo iobench DIR --quick --advise                   the disk of a database
+
+flifo COMMAND --help has examples and exit codes.";
+
+/// Measure databases under many connections, and the storage below them
 #[derive(Debug, Parser)]
-#[command(name = "flifo", version, after_help = EXIT_CODES, disable_help_subcommand = true)]
+#[command(name = "flifo", version, after_help = FIRST_STEPS, disable_help_subcommand = true)]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
@@ -65,7 +72,7 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Measure throughput against connections under several policies, and draw the curve
+    /// Measure throughput against connections, policy by policy
     ///
     /// Loads a table of the sysbench kind (once; it is kept in --data), then measures every policy at every number of
     /// connections. Each round is one pass over all of them, with the policies interleaved (A B C, then C B A), so that
@@ -74,7 +81,7 @@ pub enum Command {
     /// The first Ctrl-C ends the running cell, then prints and saves the measurements so far; the second ends at once.
     #[command(after_help = EXIT_CODES, after_long_help = SWEEP_EXAMPLES)]
     Sweep(Box<SweepArgs>),
-    /// Measure the scheduler, or the engine, against alternatives
+    /// Compare the scheduler, or the engine, with alternatives
     #[command(after_help = EXIT_CODES)]
     Bench {
         #[command(subcommand)]
@@ -89,20 +96,20 @@ pub enum Command {
     /// The first Ctrl-C ends the running cell, then prints and saves the measurements so far; the second ends at once.
     #[command(after_help = EXIT_CODES, after_long_help = IOBENCH_EXAMPLES)]
     Iobench(Box<IobenchArgs>),
-    /// Repeat a published study, and compare its claims with this machine's figures
+    /// Repeat a published study, and compare its claims
     #[command(after_help = EXIT_CODES)]
     Experiment {
         #[command(subcommand)]
         what: ExperimentCommand,
     },
-    /// Check a closed database completely
+    /// Check a closed database for damage
     ///
     /// Verifies every page's checksum and its references, order and shape of every tree, the versions of every row, and
     /// free pages against used ones. After damage the check continues with the pages it can still reach. A closed
     /// database is not changed; a database that was not closed is recovered first.
     #[command(after_help = CHECK_EXIT_CODES)]
     Check(CheckArgs),
-    /// Describe a closed database
+    /// Describe a closed database: its files, tables and space
     ///
     /// Shows the format, the files, whether it was closed, checkpoint and redo log. Then reads every page and shows
     /// tables and trees with rows, pages and fill, free pages, and the rollback segments' history. Changes nothing.
@@ -111,7 +118,7 @@ pub enum Command {
     /// One process of `iobench --as processes`; it takes its orders from standard input.
     #[command(name = "iobench-worker", hide = true)]
     IobenchWorker,
-    /// Show a saved run again, and draw its page and picture
+    /// Show a saved run again, as tables, page or picture
     #[command(after_help = EXIT_CODES)]
     Report(ReportArgs),
 }
@@ -200,7 +207,7 @@ pub struct SweepArgs {
     #[arg(help_heading = "What is measured", long, value_name = "N", value_parser = rounds, default_value = "3")]
     pub rounds: u32,
 
-    /// Under 45 seconds in all: fewer connections, shorter cells, wider spread
+    /// A short run, under 45 seconds: fewer connections, shorter cells, wider spread
     #[arg(long)]
     pub quick: bool,
 
@@ -481,6 +488,16 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_help_fits_a_terminal_and_names_the_first_steps() {
+        let asked = Cli::command().term_width(80).try_get_matches_from(["flifo", "--help"]);
+        let help = asked.unwrap_err().render().to_string();
+        assert!(help.lines().count() <= 24 && help.lines().all(|line| line.len() <= 80), "{help}");
+        for step in ["flifo sweep --quick", "flifo sweep --target", "flifo iobench DIR"] {
+            assert!(help.contains(step), "{help}");
+        }
     }
 
     #[test]

@@ -51,7 +51,7 @@ pub enum Error {
     #[error("{0}")]
     Report(#[from] crate::report::ReportError),
     /// The result could not be printed.
-    #[error("cannot print what was found: {0}; free some space there, or send standard output elsewhere")]
+    #[error("cannot print the result: {0}; free some space there, or send standard output elsewhere")]
     Print(io::Error),
     /// A row's bytes are no row's.
     #[error(
@@ -80,7 +80,7 @@ pub enum Error {
         text: String,
     },
     /// Bytes between client and server that make no sense.
-    #[error("client and server do not understand each other ({0}); please report this")]
+    #[error("client and server lost track of the protocol ({0}); please report this")]
     Protocol(&'static str),
     /// A connection ended by itself.
     #[error(

@@ -8,6 +8,7 @@
 
 use std::path::Path;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value};
 
@@ -31,112 +32,131 @@ pub const SCHEMA: u32 = 1;
 const FIGURE_MAX: f64 = 1e18;
 
 /// A whole run: machine, settings, and figures.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Results {
-    /// [`SCHEMA`].
+    /// Version of the layout, 1. A reader of schema 1 refuses any other.
     pub schema: u32,
-    /// The command as it was typed.
+    /// The command as it was typed, without passwords.
     #[serde(default)]
     pub command_line: String,
-    /// UTC, as `2026-01-31T12:00:00Z`.
+    /// Start of the run, UTC, as `2026-01-31T12:00:00Z`.
     #[serde(default)]
     pub started_at: String,
     /// Seconds from the start to the last cell, loading included.
     #[serde(default)]
     pub elapsed_s: f64,
-    /// Stopped before every cell had all its rounds.
+    /// True if the run stopped before every cell had all its rounds.
     #[serde(default)]
     pub interrupted: bool,
-    /// The machine it ran on.
+    /// The machine and the program.
     #[serde(default)]
     pub machine: Machine,
     /// The settings of all cells.
     #[serde(default)]
     pub settings: Settings,
-    /// One cell for each combination of setting and number of threads.
+    /// One cell for each combination of settings and threads, in the order of their first rounds.
     pub cells: Vec<Cell>,
 }
 
 /// The settings of all cells of a run.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Settings {
+    /// Rows of the table.
     pub rows: u64,
+    /// Rows of a range in `read-only`.
     pub range_size: u64,
-    /// For the workload read-write.
+    /// Rows of a range in `read-write`.
     pub read_write_range_size: u64,
-    /// CPU time of each statement in addition to the engine's.
+    /// CPU time of each statement in addition to the engine's, microseconds (`--statement-work`).
     pub statement_work_us: u64,
+    /// Seed of the random keys.
     pub seed: u64,
+    /// Rounds requested; a cell of an interrupted run has fewer.
     pub rounds: u32,
+    /// Measured window requested, seconds.
     pub round_s: f64,
+    /// Load before each window that is not measured, seconds.
     pub warmup_s: f64,
+    /// Size of the buffer pool, bytes.
     pub buffer_pool_bytes: u64,
+    /// Instances of the buffer pool.
     pub buffer_pool_instances: u32,
+    /// Files over which the data are striped.
     pub data_files: u32,
+    /// Size of a page, bytes.
     pub page_size_bytes: u32,
+    /// True if the operating system's page cache was bypassed.
     pub direct_io: bool,
-    /// For the embedded engine: the durability of a commit when it returns, 0, 1 or 2.
+    /// When a commit returns it is on the device (1), with the operating system (2), or neither (0).
     pub flush_log_at_trx_commit: Option<u8>,
+    /// Capacity of the redo log, bytes.
     pub redo_capacity_bytes: Option<u64>,
+    /// Number of rollback segments.
     pub rollback_segments: Option<u32>,
+    /// True if pages are written to the doublewrite area first.
     pub doublewrite: Option<bool>,
-    /// Waiters for row locks above which the scheduler admits fewer; 0: unlimited.
+    /// Row-lock waiters above which the scheduler admits fewer sessions; 0: no bound.
     pub lock_waiters_max: u32,
-    /// A session's time slice under `quantum`.
+    /// A session's time slice under `quantum`, microseconds.
     pub quantum_us: u64,
-    /// The server that was measured, without its password; empty for the embedded engine.
+    /// Address and user of the measured server, without its password; empty for the embedded engine.
     pub server_address: String,
-    /// The version and the cipher of the connections' TLS; empty without.
+    /// TLS version and cipher of the server's connections; empty without TLS.
     pub server_tls: String,
+    /// Version that the server reports; empty for the embedded engine.
     pub server_version: String,
-    /// The server's settings that affect its speed, at the start.
+    /// The server's variables that affect its speed, and all of the plugin's, at the start.
     pub server_variables: Vec<Variable>,
-    /// Event-loop threads of the clients of a server.
+    /// Event-loop threads that play a server's clients; 0 for the embedded engine.
     pub client_threads: u32,
 }
 
 /// A variable of a server.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Variable {
+    /// Name of the variable.
     pub name: String,
+    /// Its value, as in `SHOW GLOBAL VARIABLES`.
     pub value: String,
 }
 
 /// The key that identifies a cell.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct CellKey {
-    /// What was measured: `engine` for the embedded engine, `server` for a live one, `admission` for the scheduler
-    /// alone, `specimen` for a policy kept for comparison, `peer` for a common alternative to the scheduler.
+    /// What was measured: `engine` (embedded), `server` (`--target`); in a bench `admission` (the scheduler alone),
+    /// `specimen` (a policy kept for comparison) or `peer` (a common alternative).
     pub target: String,
-    /// `point-select`, `read-only` and so on; empty for a command that has loads.
+    /// Workload of a sweep, such as `point-select`; missing in a bench.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub workload: String,
-    /// `work-20`, `hot-row` and so on; empty for a command that has workloads.
+    /// Load of a bench: `empty`, `work-2`, `work-20`, `work-200`, `work-1000`, `contended-mutex`, `socket`, `hot-
+    /// row` or `disk`; missing in a sweep.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub load: String,
-    /// `socket` or `direct`; for a server the protocol, `prepared` or `text`.
+    /// How statements arrive, `socket` or `direct`; for a server its protocol, `prepared` or `text`.
     pub front: String,
-    /// A policy's name, or `auto` for an adaptive limit; for a peer its name.
+    /// Policy of the scheduler, or name of the specimen or peer; `auto` for an adaptive limit.
     pub policy: String,
-    /// The limit; 0 for none.
+    /// The limit: maximum number of threads running at once; 0: none.
     pub concurrency: u32,
     /// Engine entries on one slot; 0 for a server.
     pub tickets: u32,
-    /// Connections.
+    /// Connections; in a bench, competing threads.
     pub threads: u32,
-    /// Whether a read from disk releases the slot in admission.
+    /// True if a read from the disk releases the slot; true for `none`, which has no slots.
     #[serde(default)]
     pub leave_on_read: bool,
 }
 
 /// One setting at one number of threads, with all its rounds.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cell {
     #[serde(flatten)]
     pub key: CellKey,
+    /// The rounds that were measured.
     pub rounds: Vec<Round>,
-    /// Rounds that ended early, without figures.
+    /// Rounds without figures, because a server closed a connection or refused a statement.
     #[serde(default)]
     pub failures: Vec<Failure>,
     #[serde(flatten, default)]
@@ -144,75 +164,104 @@ pub struct Cell {
 }
 
 /// A round that ended early.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Failure {
+    /// Number of the round.
     pub round: u32,
-    /// The reason, in one line.
+    /// The cause, in one line.
     pub reason: String,
 }
 
 /// The rounds of a cell in one figure each. Written for scripts; always computed from the rounds.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Summary {
+    /// Statements per second, median of the rounds.
     pub throughput_median_per_s: Option<f64>,
+    /// Statements per second of the slowest round.
     pub throughput_min_per_s: Option<f64>,
+    /// Statements per second of the fastest round.
     pub throughput_max_per_s: Option<f64>,
-    /// Median of the absolute deviations from the median.
+    /// Statements per second, median of the absolute deviations from the median.
     pub throughput_deviation_per_s: Option<f64>,
+    /// Transactions per second, median of the rounds.
     pub transactions_median_per_s: Option<f64>,
+    /// Median of `p50_ms`, milliseconds.
     pub p50_median_ms: Option<f64>,
+    /// Median of `p95_ms`, milliseconds.
     pub p95_median_ms: Option<f64>,
+    /// Median of `p99_ms`, milliseconds.
     pub p99_median_ms: Option<f64>,
-    /// The longest of all rounds, not a median, so that one starved statement counts.
+    /// Highest `max_ms` of all rounds, milliseconds: not a median, so that one starved statement counts.
     pub longest_ms: Option<f64>,
+    /// Median of `context_switches_per_s`.
     pub context_switches_median_per_s: Option<f64>,
+    /// Median of `context_switches_per_statement`.
     pub context_switches_median_per_statement: Option<f64>,
+    /// W: median of `woken_to_running_p50_us`, microseconds.
     pub woken_to_running_p50_median_us: Option<f64>,
+    /// S: median of `running_p50_us`, microseconds.
     pub running_p50_median_us: Option<f64>,
+    /// Median of `connection_variation`.
     pub connection_variation_median: Option<f64>,
+    /// Median of `connection_fewest_share`.
     pub connection_fewest_share_median: Option<f64>,
+    /// Median of `enter_p50_us`, microseconds.
     pub enter_p50_median_us: Option<f64>,
+    /// Median of `enter_p99_us`, microseconds.
     pub enter_p99_median_us: Option<f64>,
-    /// The longest of all rounds.
+    /// Highest `enter_max_us` of all rounds, microseconds.
     pub enter_longest_us: Option<f64>,
-    /// The longest wait of all rounds, in rotations of the queue.
+    /// Highest `enter_max_rotations` of all rounds.
     pub enter_longest_rotations: Option<f64>,
+    /// Median of `server_statements_per_s`.
     pub server_statements_median_per_s: Option<f64>,
+    /// Median of `server_cpu_us_per_statement`, microseconds.
     pub server_cpu_median_us_per_statement: Option<f64>,
+    /// Median of `server_context_switches_per_statement`.
     pub server_context_switches_median_per_statement: Option<f64>,
+    /// Median of `client_cpu_us_per_statement`, microseconds.
     pub client_cpu_median_us_per_statement: Option<f64>,
-    /// Of the worst round.
+    /// Lowest `lowest_second_share` of all rounds.
     pub lowest_second_share_min: Option<f64>,
+    /// Median of `commits_per_s`.
     pub commits_median_per_s: Option<f64>,
+    /// Median of `redo_bytes_per_s`.
     pub redo_bytes_median_per_s: Option<f64>,
-    /// Of all rounds together.
+    /// Sum of `retries` over all rounds.
     pub retries_sum: Option<u64>,
-    /// Sum over all rounds; anything but 0 is a failure of the engine.
+    /// Sum of `redo_hard_stops` over all rounds; anything but 0 is a failure of the engine.
     pub redo_hard_stops_sum: Option<u64>,
 }
 
 /// One round of one cell.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Round {
-    /// Counts from 0. Rounds of the same number ran close to each other in time, so ratios pair them.
+    /// Number of the round, from 0. Rounds of the same number ran close to each other, so ratios pair them.
     pub round: u32,
-    /// The measured window.
+    /// The measured window, seconds.
     pub elapsed_s: f64,
+    /// Statements finished; in `read-write` BEGIN and COMMIT count, as in sysbench.
     pub statements: u64,
+    /// Transactions finished; a workload of single statements has one per statement.
     pub transactions: u64,
     /// Statements per second.
     pub throughput_per_s: f64,
+    /// Transactions per second.
     pub transactions_per_s: f64,
-    /// Latency of a statement (point-select) or a transaction (read-only), from the client's first request to its last
-    /// reply, including queueing.
+    /// Latency, median, milliseconds: from a client's first request to the last reply of its statement or
+    /// transaction, queueing and retries included.
     pub p50_ms: Option<f64>,
+    /// Latency, 95th percentile, milliseconds.
     pub p95_ms: Option<f64>,
+    /// Latency, 99th percentile, milliseconds.
     pub p99_ms: Option<f64>,
+    /// The longest latency, milliseconds, also of a request without a reply at the round's end.
     pub max_ms: Option<f64>,
+    /// `context_switches_per_s` / `throughput_per_s`.
     pub context_switches_per_statement: Option<f64>,
-    /// Transactions of the lowest second as a share of the mean over the whole seconds, if there are two or more.
+    /// Transactions of the lowest second as a share of the mean over whole seconds; `null` with fewer than two.
     pub lowest_second_share: Option<f64>,
     #[serde(flatten)]
     pub host: HostFigures,
@@ -230,49 +279,66 @@ pub struct Round {
     pub server: ServerFigures,
     #[serde(flatten)]
     pub refusals: RefusalFigures,
-    /// The same round second by second.
+    /// The round second by second.
     pub seconds: Vec<Second>,
 }
 
 /// The machine's figures during a round. Percentages are of all CPUs together.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct HostFigures {
+    /// Context switches per second of the whole machine, as vmstat's `cs`.
     pub context_switches_per_s: Option<f64>,
+    /// CPU time in programs, nice included, percent.
     pub cpu_user: Option<f64>,
+    /// CPU time in the kernel, interrupts included, percent.
     pub cpu_system: Option<f64>,
+    /// Idle time, percent.
     pub cpu_idle: Option<f64>,
+    /// Idle time with a disk request outstanding, percent.
     pub cpu_iowait: Option<f64>,
-    /// Taken by the hypervisor.
+    /// CPU time taken by the hypervisor, percent.
     pub cpu_steal: Option<f64>,
-    /// This process without the client threads.
+    /// CPU time of this process without its client threads, percent; for a server, of the server's process, `null`
+    /// if it is not on this machine.
     pub cpu_server: Option<f64>,
-    /// The client threads.
+    /// CPU time of the client threads, percent.
     pub cpu_client: Option<f64>,
-    /// Mean of the samples of `procs_running`, which vmstat shows as `r`.
+    /// Mean number of runnable threads, as vmstat's `r`; includes the sampler.
     pub run_queue: Option<f64>,
+    /// Highest sample of the number of runnable threads.
     pub run_queue_max: Option<u32>,
 }
 
 /// One sample: the second that ends at `at_s`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Second {
-    /// Seconds since the round's start.
+    /// End of the element, seconds since the round's start.
     pub at_s: f64,
-    /// Statements and transactions that ended in that second of the window; `None` outside it.
+    /// Statements per second; `null` in the rest of the round.
     pub throughput_per_s: Option<f64>,
+    /// Transactions per second; `null` in the rest of the round.
     pub transactions_per_s: Option<f64>,
+    /// Context switches per second of the whole machine.
     pub context_switches_per_s: Option<f64>,
+    /// CPU time in programs, percent.
     pub cpu_user: Option<f64>,
+    /// CPU time in the kernel, percent.
     pub cpu_system: Option<f64>,
+    /// Idle time, percent.
     pub cpu_idle: Option<f64>,
+    /// Idle time with a disk request outstanding, percent.
     pub cpu_iowait: Option<f64>,
+    /// CPU time taken by the hypervisor, percent.
     pub cpu_steal: Option<f64>,
+    /// CPU time of the server, percent.
     pub cpu_server: Option<f64>,
+    /// CPU time of the client threads, percent.
     pub cpu_client: Option<f64>,
+    /// Runnable threads at the element's end.
     pub run_queue: Option<u32>,
-    /// The engine's counters in that second of the window; `None` outside it, and for a live server.
+    /// Counters of the embedded engine; `null` in the rest of the round and for a server.
     pub engine: Option<EngineSecond>,
 }
 
@@ -286,88 +352,117 @@ pub struct PerSecond {
 }
 
 /// Time from requesting a slot to running, measured from outside, so for any limiter.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct EntryFigures {
+    /// From requesting a slot to running, median, microseconds.
     pub enter_p50_us: Option<f64>,
+    /// The same, 95th percentile.
     pub enter_p95_us: Option<f64>,
+    /// The same, 99th percentile.
     pub enter_p99_us: Option<f64>,
+    /// The same, 99.9th percentile.
     pub enter_p999_us: Option<f64>,
+    /// The longest, microseconds, also of a thread that still waits at the window's end.
     pub enter_max_us: Option<f64>,
-    /// The same in rotations of the queue, for the scheduler's policies: a rotation serves as many from the queue as
-    /// there are threads.
+    /// The longest in rotations of the queue; `null` for peers and specimens.
     pub enter_max_rotations: Option<f64>,
-    /// The limit at the end of the round, for the scheduler's policies; with `auto` the limit that the search found.
+    /// Limit at the round's end, in a bench and for a server with the plugin; with `auto` 0 if none was in force.
     pub limit: Option<u32>,
-    /// Highest number of threads running at once, if counted.
+    /// Most threads running at once since the cell's start; with `--verify` only.
     pub running_max: Option<u32>,
 }
 
 /// Admission's counters during a round, and highest values since the cell's start, including its warm-up; unknown for a
 /// peer.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct AdmissionFigures {
     /// Slots acquired, in any way.
     pub admitted: Option<u64>,
+    /// Entries that found a free slot.
     pub admitted_at_once: Option<u64>,
-    /// Entries on a ticket, which acquire no slot.
+    /// Entries on a ticket of a slot already held; they acquire no slot.
     pub admitted_by_ticket: Option<u64>,
+    /// Entries above the limit, ahead of the queue, while woken threads were pending.
     pub admitted_by_barging: Option<u64>,
+    /// Entries after queueing.
     pub admitted_from_queue: Option<u64>,
+    /// Forced entries: ends of waits, and holders of locks.
     pub admitted_by_force: Option<u64>,
+    /// Slots handed off to a queued thread.
     pub handed_off: Option<u64>,
+    /// Slots reclaimed from sessions that ran for the stall limit while others queued.
     pub slots_reclaimed: Option<u64>,
-    /// Highest number of slots out.
+    /// Highest number of slots in use (T).
     pub slots_max: Option<u32>,
-    /// Highest number of threads woken and not running yet.
+    /// Highest number of pending threads (P): woken and not running yet.
     pub pending_max: Option<u32>,
-    /// Longest queue.
+    /// Longest queue (Q), threads.
     pub queued_max: Option<u32>,
-    /// W: from the wake to running.
+    /// W: from the wake-up to running, median, microseconds; `null` if no thread was woken.
     pub woken_to_running_p50_us: Option<f64>,
+    /// W, 95th percentile.
     pub woken_to_running_p95_us: Option<f64>,
+    /// W, 99th percentile.
     pub woken_to_running_p99_us: Option<f64>,
-    /// S: work per slot.
+    /// S: work per slot, median, microseconds (sampled).
     pub running_p50_us: Option<f64>,
+    /// S, 95th percentile.
     pub running_p95_us: Option<f64>,
+    /// S, 99th percentile.
     pub running_p99_us: Option<f64>,
+    /// Time in the queue, median, microseconds; `null` if no thread queued.
     pub queued_p50_us: Option<f64>,
+    /// Time in the queue, 95th percentile.
     pub queued_p95_us: Option<f64>,
+    /// Time in the queue, 99th percentile.
     pub queued_p99_us: Option<f64>,
+    /// Longest time in the queue, microseconds.
     pub queued_max_us: Option<f64>,
 }
 
 /// The buffer pool's disk requests.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct DiskFigures {
+    /// Pages read per second.
     pub disk_reads_per_s: Option<f64>,
+    /// Pages written per second.
     pub disk_writes_per_s: Option<f64>,
+    /// Time of a read, median, microseconds.
     pub disk_read_p50_us: Option<f64>,
+    /// Time of a read, 99th percentile, microseconds.
     pub disk_read_p99_us: Option<f64>,
+    /// Waits for a free frame of the buffer pool, per second.
     pub free_frame_waits_per_s: Option<f64>,
 }
 
 /// A live server's own counters between the two ends of a round.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ServerFigures {
-    /// Time between the server's two readings, which are only near the window's ends.
+    /// Time between the two readings, seconds.
     pub server_elapsed_s: Option<f64>,
-    /// `Questions`, without the measurement's own.
+    /// `Questions` per second, without the measurement's own.
     pub server_statements_per_s: Option<f64>,
+    /// `Com_select` per second.
     pub server_selects_per_s: Option<f64>,
+    /// `Com_update` per second.
     pub server_updates_per_s: Option<f64>,
+    /// `Com_insert` per second.
     pub server_inserts_per_s: Option<f64>,
+    /// `Com_delete` per second.
     pub server_deletes_per_s: Option<f64>,
+    /// `Com_commit` per second.
     pub server_commits_per_s: Option<f64>,
+    /// `Innodb_row_lock_waits` per second.
     pub server_row_lock_waits_per_s: Option<f64>,
-    /// User and system time of the server's process.
+    /// User and system time of the server's process, microseconds per statement.
     pub server_cpu_us_per_statement: Option<f64>,
-    /// Voluntary and involuntary context switches of the server's threads.
+    /// Context switches of the server's threads, voluntary and involuntary.
     pub server_context_switches_per_statement: Option<f64>,
-    /// User and system time of the client's threads.
+    /// User and system time of the threads that play the clients, microseconds per statement.
     pub client_cpu_us_per_statement: Option<f64>,
 }
 

@@ -133,7 +133,7 @@ fn an_experiment_that_cannot_be() {
 
 #[test]
 fn help_tells_the_exit_codes() {
-    for line in [&["--help"][..], &["sweep", "--help"], &["sweep", "-h"]] {
+    for line in [["bench", "--help"], ["sweep", "--help"], ["sweep", "-h"]] {
         let output = flifo().args(line).output().unwrap();
         assert_eq!(output.status.code(), Some(0));
         let text = String::from_utf8_lossy(&output.stdout).into_owned();

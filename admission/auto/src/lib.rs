@@ -67,7 +67,7 @@ const PAIR_EVERY_NS_MAX_COLLAPSE: u64 = 128_000_000_000;
 /// What a [`Controller`] receives at one call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sample {
-    /// The time since any moment, ns.
+    /// The time since an arbitrary start, ns.
     pub now_ns: u64,
     /// The work done since the start: what is to be as much as possible per second.
     pub work: u64,
@@ -136,7 +136,7 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// A controller for this limit, from 1 to [`LIMIT_MAX`]; another is brought between them.
+    /// Creates a controller for this limit, which is clamped to 1 to [`LIMIT_MAX`].
     pub fn new(limit: u32) -> Self {
         let limit = limit.clamp(1, LIMIT_MAX);
         Controller {
@@ -155,12 +155,12 @@ impl Controller {
         }
     }
 
-    /// The limit that should be in force now; 0 = unlimited.
+    /// Returns the limit that should be in force now; 0 = unlimited.
     pub fn limit(&self) -> u32 {
         if self.state == State::Calm { 0 } else { self.block.limit() }
     }
 
-    /// What it does now.
+    /// Returns what it does now.
     pub fn state(&self) -> State {
         self.state
     }

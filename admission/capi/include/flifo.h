@@ -333,7 +333,7 @@ typedef struct {
    * 1 reserves a free slot for a session that is expected back at once, while at least eight sessions queue for each
    * slot (`FLIFO_POLICY_QUANTUM`). Default: 0.
    *
-   * Favours clients on the server's own machine; clients that think lose 10 to 20%.
+   * Favours clients on the server's own machine, and slows clients that think.
    */
   uint32_t reserve_slots;
   /**

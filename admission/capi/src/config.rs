@@ -44,7 +44,7 @@ pub struct flifo_config_t {
     /// 1 reserves a free slot for a session that is expected back at once, while at least eight sessions queue for each
     /// slot (`FLIFO_POLICY_QUANTUM`). Default: 0.
     ///
-    /// Favours clients on the server's own machine; clients that think lose 10 to 20%.
+    /// Favours clients on the server's own machine, and slows clients that think.
     pub reserve_slots: u32,
     /// 1 gives the scheduler a thread of its own for what depends on time. Default: 1.
     ///

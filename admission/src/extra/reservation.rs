@@ -3,7 +3,7 @@
 //! Where clients run on the server's own machine, the client of a session that has just left is about to send its next statement.
 //! Handing the slot off at that moment puts one more connection under way, and each has lost its caches when it is back. So while many queue,
 //! a session that leaves within its slice keeps its slot until it returns or its slice is over. The idea is anticipatory scheduling (S.
-//! Iyer and P. Druschel, SOSP 2001). Clients that think, or are far away, lose 10 to 20% by it: CPUs idle while slots wait.
+//! Iyer and P. Druschel, SOSP 2001). It slows clients that think or are far away: CPUs idle while slots wait.
 //!
 //! # Protocol
 //!

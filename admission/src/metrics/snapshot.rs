@@ -40,7 +40,7 @@ pub struct Snapshot {
     pub refused_queue_full: u64,
     /// Entries that were cancelled.
     pub cancelled: u64,
-    /// Threads admitted above the limit because nobody entered or left for the stall limit.
+    /// Threads admitted above the limit because no session entered or exited for the stall limit.
     pub stalls_broken: u64,
     /// Slots reclaimed from sessions that ran for the stall limit while others queued.
     pub slots_reclaimed: u64,
@@ -66,7 +66,7 @@ pub struct Snapshot {
     pub queued_max: u32,
     /// Time from joining the queue to running, ns, of every entry that queued.
     pub queued_ns: Histogram,
-    /// The same, ns, of those that resumed a time slice ([`Policy::Quantum`]). They queue before those that wait for a slice.
+    /// The same, ns, of sessions that resumed a time slice ([`Policy::Quantum`]). They queue before those that wait for a new slice.
     pub resumed_ns: Histogram,
     /// W: time from being handed a slot to running, ns, of every hand-off.
     pub woken_to_running_ns: Histogram,
@@ -115,7 +115,7 @@ impl Snapshot {
             + self.admitted_by_ticket
     }
 
-    /// Entries that were refused, for whatever reason.
+    /// Entries that were refused, for any reason.
     pub fn refused(&self) -> u64 {
         self.refused_by_timeout + self.refused_queue_full + self.cancelled
     }
@@ -126,12 +126,12 @@ impl Snapshot {
         if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
     }
 
-    /// Time from joining the queue to running; `None` if nobody queued.
+    /// Time from joining the queue to running; `None` if no session queued.
     pub fn queue_wait(&self) -> Option<Times> {
         Times::of(&self.queued_ns)
     }
 
-    /// Of that, the time of those that resumed a time slice; `None` if nobody did.
+    /// The same, of sessions that resumed a time slice; `None` if there were none.
     pub fn resumed_wait(&self) -> Option<Times> {
         Times::of(&self.resumed_ns)
     }

@@ -146,7 +146,7 @@ impl World {
         id % self.cpus as usize
     }
 
-    /// The client numbered `who` among those that are so.
+    /// Client number `who` (modulo their number) of the clients for which `is_so` holds.
     fn find(&self, who: usize, is_so: impl Fn(&Client) -> bool) -> Option<Id> {
         let those: Vec<Id> = (0..CLIENTS).filter(|&id| is_so(&self.clients[id])).collect();
         (!those.is_empty()).then(|| those[who % those.len()])

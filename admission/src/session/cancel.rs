@@ -31,7 +31,7 @@ impl Canceller {
 }
 
 impl Session {
-    /// What ends this session's queueing from another thread, as KILL does.
+    /// Returns a handle that ends this session's queueing from another thread, as KILL does.
     pub fn canceller(&self) -> Canceller {
         Canceller { admission: Arc::downgrade(&self.admission), node: Arc::clone(&self.node) }
     }

@@ -45,7 +45,7 @@ pub enum Class {
     /// A session that holds locks for which others may wait: it goes before the others, so that the locks are released soon. Others are
     /// promoted by age ([`crate::Config::promote_after`]).
     First,
-    /// Everybody else.
+    /// All other sessions.
     #[default]
     Normal,
 }
@@ -175,7 +175,7 @@ impl Session {
     }
 
     /// Enters above the limit if need be, without queueing; exits repay the overshoot. For a session that running threads wait for, such as
-    /// the holder of a row lock: if it queued behind them, nobody would ever exit.
+    /// the holder of a row lock: if it queued behind them, none of them would exit.
     pub fn enter_forced(&self) {
         if self.tickets.get() == 0 && self.is_running() {
             self.renew_tickets();
@@ -248,7 +248,7 @@ impl Session {
         self.tickets.get()
     }
 
-    /// The scheduler it belongs to.
+    /// Returns the scheduler that it belongs to.
     pub fn admission(&self) -> &Arc<Admission> {
         &self.admission
     }
@@ -259,7 +259,7 @@ impl Session {
         self.class.set(class);
     }
 
-    /// Its class.
+    /// Returns its class.
     pub fn class(&self) -> Class {
         self.class.get()
     }

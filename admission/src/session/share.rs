@@ -10,12 +10,13 @@ use crate::metrics::add;
 pub struct SharedSlot(Arc<Node>);
 
 impl Session {
-    /// This session's slot, for other sessions of its thread.
+    /// Returns this session's slot, for other sessions of the same thread.
     pub fn shared_slot(&self) -> SharedSlot {
         SharedSlot(Arc::clone(&self.node))
     }
 
-    /// Enters on the slot of another session of the thread: that goes on without one, as if reclaimed. False if it has none.
+    /// Enters on the slot of another session of the same thread, which goes on without a slot, as if it was reclaimed. Returns false if
+    /// that session has none.
     pub fn enter_on(&self, slot: &SharedSlot) -> bool {
         self.exit_ending_slice();
         let is_taken = slot.0.hold.stay().is_some_and(|stay| slot.0.hold.reclaim(stay));
@@ -26,7 +27,8 @@ impl Session {
         is_taken
     }
 
-    /// Exits if it runs, and gives its slot to the other session if that runs on without one. Returns whether that has a slot then.
+    /// Exits, and returns the slot to the session that it came from, if that session runs without one. Returns whether that session has
+    /// a slot then.
     pub fn exit_to(&self, slot: &SharedSlot) -> bool {
         let has_slot = self.is_running() && self.put_down(State::Outside);
         let is_given = has_slot && slot.0.hold.give_back();

@@ -42,9 +42,10 @@ impl Session {
         self.check();
     }
 
-    /// Marks the row-lock wait that goes on as long: it no longer counts for [`crate::Config::lock_waiters_max`]. Its holder takes its
-    /// time, or the session stands behind others that wait for the same lock. So the bound is on how many locks are changing hands right
-    /// now, and neither one row that everybody wants nor an idle holder keeps the others out.
+    /// Marks the session's row-lock wait as long: it no longer counts for [`crate::Config::lock_waiters_max`].
+    ///
+    /// For a session that queues behind others for the same lock, or whose lock holder takes its time. So one hot row or one idle lock
+    /// holder does not keep other sessions out.
     pub fn mark_wait_long(&self) {
         if self.waits.is_counted.replace(false) {
             self.count_lock_wait(false);

@@ -104,7 +104,7 @@ pub struct AdmissionArgs {
     #[arg(help_heading = "What is measured", long)]
     pub verify: bool,
 
-    /// Under a minute in all: fewer loads and threads, shorter cells, wider spread
+    /// A short run, under a minute: fewer loads and threads, shorter cells, wider spread
     #[arg(long)]
     pub quick: bool,
 

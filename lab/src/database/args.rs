@@ -10,8 +10,8 @@ use crate::cli::Bytes;
 pub(crate) const EXIT_CODES: &str = "Exit codes:
   0  sound
   1  damage found; every finding is listed, up to a hundred
-  2  wrong usage, or a database that cannot be read (none there, in use, of another version, not permitted;
-     or it needs recovery and cannot be written)
+  2  wrong usage, or no database that can be read (none there, in use, another version, not
+     permitted, or it needs recovery and cannot be written)
   3  the file system failed (disk full during recovery, or for the output)
   4  a limit of the system is too low (descriptors)";
 

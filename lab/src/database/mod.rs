@@ -1,7 +1,7 @@
 //! `flifo check` and `flifo stat`: check and describe a closed database.
 
 pub mod args;
-mod json;
+pub mod json;
 mod text;
 
 use std::path::Path;

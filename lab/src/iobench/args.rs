@@ -78,7 +78,7 @@ pub struct IobenchArgs {
     )]
     pub mode: Vec<Mode>,
 
-    /// Carriers of the I/O, a list of processes, threads, io-uring
+    /// What does the I/O, a list of processes, threads, io-uring
     #[arg(
         help_heading = "What is measured",
         long = "as",
@@ -99,7 +99,7 @@ pub struct IobenchArgs {
     pub batch: u32,
 
     /// Size of the data, all files together [default: twice the memory, at most nine tenths of the file system's free
-    /// space; with --quick at most 512M; the whole device]
+    /// space; with --quick at most 512M; for a device all of it]
     ///
     /// Direct I/O may be measured with less. I/O through the page cache needs more data than memory, or it measures the
     /// memory.
@@ -118,7 +118,7 @@ pub struct IobenchArgs {
     #[arg(help_heading = "How it is measured", long, value_name = "N", value_parser = rounds)]
     pub rounds: Option<u32>,
 
-    /// Under a minute in all: fewer cells, shorter rounds, wider errors
+    /// A short run, under a minute: fewer cells, shorter rounds, wider spread
     #[arg(help_heading = "How it is measured", long)]
     pub quick: bool,
 

@@ -1,19 +1,21 @@
 //! How evenly the connections of a round were served.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How evenly the connections were served.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Fairness {
-    /// Statements of the connection that got fewest.
+    /// Statements of the connection with the fewest.
     pub connection_statements_min: Option<u64>,
+    /// Statements of the connection with the most.
     pub connection_statements_max: Option<u64>,
     /// The fewest as a share of the mean.
     pub connection_fewest_share: Option<f64>,
     /// The most as a share of the mean.
     pub connection_most_share: Option<f64>,
-    /// Standard deviation divided by the mean of statements per connection.
+    /// Standard deviation of the statements per connection, divided by their mean.
     pub connection_variation: Option<f64>,
 }
 

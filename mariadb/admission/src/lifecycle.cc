@@ -288,7 +288,7 @@ Connection *find_admitted(MYSQL_THD thd) {
 // A wait for the client. Only a client's thread reads commands, so an idle one shows what the connection is, and that the
 // statement is over if no event has shown its end. Inside a statement the wait may be for another server.
 void see_network_wait(Connection &connection, MYSQL_THD thd) {
-  // A client that has just connected may be silent for ever.
+  // A client that has just connected may be silent forever.
   stages::run_deferred();
   server::saw_main_port(thd);
   if (connection.statement.is_active && server::is_idle(thd)) end_unseen(connection);

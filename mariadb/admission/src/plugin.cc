@@ -74,7 +74,7 @@ int init(void *) {
   lifecycle::open();
   if (!start_watcher()) {
     settings::close();
-    return refuse_to_load("the system has no thread left");
+    return refuse_to_load("the system cannot start another thread; raise its limit (ulimit -u, pids.max), then install again");
   }
   connections::open(admission);
   if (server::hook_waits(lifecycle::on_wait_begin, lifecycle::on_wait_end)) status::set_level("statements and waits");

@@ -220,7 +220,7 @@ MYSQL_SYSVAR_UINT(io_depth, io_depth, PLUGIN_VAR_RQCMDARG,
                   (check_number<IO_DEPTH, 0, COUNT_MAX>), update<unsigned>, 64, 0, COUNT_MAX, 0);
 MYSQL_SYSVAR_BOOL(reserve_slots, reserve_slots, PLUGIN_VAR_OPCMDARG,
                   "Reserve a free slot for a connection expected back at once (policy quantum). Favours clients on the "
-                  "server's own machine; costs clients that think 10 to 20%",
+                  "server's own machine, and slows clients that think",
                   check_switch<RESERVE_SLOTS>, update<char>, 0);
 MYSQL_THDVAR_BOOL(bypass, PLUGIN_VAR_NOCMDOPT,
                   "Run the session's statements without admission; needs CONNECTION ADMIN, SUPER or REPLICATION SLAVE", check_bypass, nullptr, 0);
