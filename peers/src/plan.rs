@@ -5,9 +5,9 @@
 
 use std::time::Duration;
 
-use flifo::cli::Bytes;
-use flifo::command::{turns, without_repeats};
-use flifo::error::Error;
+use flifo::commands::common::{turns, without_repeats};
+use flifo::support::error::Error;
+use flifo::support::size::Bytes;
 
 use crate::args::Args;
 use crate::store::{Driver, Durability, Settings};
