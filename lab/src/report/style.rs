@@ -3,8 +3,7 @@
 use std::io::IsTerminal;
 
 use crate::results::ResultsError;
-use crate::support::error::Error;
-use crate::support::output::WriteError;
+use crate::support::error::{Error, WriteError};
 
 /// The style of text output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

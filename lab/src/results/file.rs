@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use crate::support::output::WriteError;
+use crate::support::error::WriteError;
 
 /// The version of the layout described in `docs/results.md`.
 pub const SCHEMA: u32 = 1;

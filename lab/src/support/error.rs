@@ -1,8 +1,7 @@
 //! The errors of the commands: one line that says what is wrong and what to do, and an exit code.
 
 use std::io;
-
-use super::output::WriteError;
+use std::path::PathBuf;
 
 /// The command succeeded.
 pub const EXIT_OK: u8 = 0;
@@ -18,6 +17,16 @@ pub const EXIT_LIMITS: u8 = 4;
 pub const EXIT_TARGET: u8 = 5;
 /// Stopped by Ctrl-C; the measurements so far are printed and saved.
 pub const EXIT_INTERRUPTED: u8 = 130;
+
+/// A file could not be written.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write {}: {source}; choose a directory that exists and has room", path.display())]
+pub struct WriteError {
+    /// The file.
+    pub path: PathBuf,
+    /// Why not.
+    pub source: io::Error,
+}
 
 /// Why a command ended.
 #[derive(Debug, thiserror::Error)]

@@ -16,17 +16,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
 
-use super::error::Error;
-
-/// A file could not be written.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot write {}: {source}; choose a directory that exists and has room", path.display())]
-pub struct WriteError {
-    /// The file.
-    pub path: PathBuf,
-    /// Why not.
-    pub source: io::Error,
-}
+use super::error::{Error, WriteError};
 
 /// Links that are followed, as many as the kernel follows.
 const LINKS_MAX: u32 = 40;

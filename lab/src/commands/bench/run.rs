@@ -13,9 +13,9 @@ use crate::report::sweep::{entry_heading, entry_line};
 use crate::report::{self, Outputs, Style};
 use crate::results::{Results, Settings};
 use crate::support::clock::Start;
-use crate::support::error::Error;
+use crate::support::error::{Error, WriteError};
 use crate::support::limits;
-use crate::support::output::{WriteError, check_all_writable, check_writable};
+use crate::support::output::{check_all_writable, check_writable};
 use crate::support::progress::Progress;
 
 /// What a thread takes of memory: touched stack, kernel objects, its session, its sockets' buffers.

@@ -36,7 +36,13 @@ pub(super) fn sweep(args: &SweepArgs, plan: &Plan, start: &Start) -> Result<Ende
     let results =
         Results::new(sampler::machine(&args.data), settings(args, plan, &data), command_line(), start.utc());
     let bench = Bench { database: &data.database, rows, seed: args.seed, front_kind: args.front };
-    let mut subject = Engine { bench, plan, data: &data, audit: TableAudit::new(&data, rows), open: None };
+    let mut subject = Engine {
+        bench,
+        plan,
+        data: &data,
+        audit: TableAudit::new(&data.database, &data.table, rows, data.totals),
+        open: None,
+    };
     let (measured, kept) = measure_and_keep(args, plan, &mut subject, &progress, results, start);
     // The connections' sessions end first: no changes follow.
     drop(subject.open.take());

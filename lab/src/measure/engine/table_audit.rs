@@ -14,7 +14,6 @@ use std::time::{Duration, Instant};
 
 use flifo_engine::{Database, Error as EngineError};
 
-use super::prepare::Prepared;
 use crate::measure::workload::{Sbtest, Totals, Workload};
 use crate::support::error::Error;
 use crate::support::interrupt;
@@ -30,7 +29,8 @@ const CHECKPOINTS_MAX: u32 = 10;
 
 /// The account of one run.
 pub(crate) struct TableAudit<'a> {
-    data: &'a Prepared,
+    database: &'a Database,
+    table: &'a Sbtest,
     /// Rows that were loaded.
     rows: u32,
     totals: Totals,
@@ -38,14 +38,15 @@ pub(crate) struct TableAudit<'a> {
 }
 
 impl<'a> TableAudit<'a> {
-    pub(crate) fn new(data: &'a Prepared, rows: u32) -> Self {
-        TableAudit { data, rows, totals: data.totals, is_changing: false }
+    /// For a table whose loaded rows and totals are these.
+    pub(crate) fn new(database: &'a Database, table: &'a Sbtest, rows: u32, totals: Totals) -> Self {
+        TableAudit { database, table, rows, totals, is_changing: false }
     }
 
     /// Before a cell.
     pub(crate) fn before(&mut self, workload: Workload) -> Result<(), Error> {
         if workload.writes() && !self.is_changing {
-            self.data.database.set_property(CHANGING, "yes")?;
+            self.database.set_property(CHANGING, "yes")?;
             self.is_changing = true;
         }
         Ok(())
@@ -55,11 +56,11 @@ impl<'a> TableAudit<'a> {
     pub(crate) fn after(&mut self, workload: Workload, changes: Totals) -> Result<(), Error> {
         self.totals = self.totals.plus(changes);
         if workload.grows() && !interrupt::is_asked() {
-            let removed = self.data.table.trim(&self.data.database, self.rows + 1)?;
+            let removed = self.table.trim(self.database, self.rows + 1)?;
             self.totals = self.totals.plus(Totals { rows: -removed.rows, sum_k: -removed.sum_k });
         }
         if workload.writes() {
-            wait_for_purge(&self.data.database);
+            wait_for_purge(self.database);
         }
         Ok(())
     }
@@ -69,7 +70,7 @@ impl<'a> TableAudit<'a> {
         if !self.is_changing {
             return Ok(());
         }
-        let found = count(&self.data.database, &self.data.table, self.rows, progress)?;
+        let found = count(self.database, self.table, self.rows, progress)?;
         if found != self.totals {
             return Err(Error::Data(format!(
                 "the table has {} rows with a sum of k of {}, but its clients' acknowledged changes give {} with {}: changes were lost or applied twice; please report this",
@@ -78,7 +79,7 @@ impl<'a> TableAudit<'a> {
         }
         // Rows left by an interrupted run are trimmed by the next one.
         if found.rows == i64::from(self.rows) {
-            note(&self.data.database, found)?;
+            note(self.database, found)?;
         }
         Ok(())
     }

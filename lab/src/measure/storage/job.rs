@@ -9,10 +9,8 @@ use std::time::Duration;
 use flifo_engine::disk::RealFile;
 use serde::{Deserialize, Serialize};
 
-use super::blocking::Blocking;
 use super::counters::{IoCounters, Step};
 use super::kinds::{Mode, Workload};
-use super::ring::Ring;
 use super::usage::{Usage, Whose};
 use crate::measure::workload::{Random, stream};
 use crate::support::clock::{self, now_ns};
@@ -74,15 +72,6 @@ impl Window {
 }
 
 impl Job {
-    /// Opens the files and takes memory.
-    pub(crate) fn open(self) -> Result<Worker, Failed> {
-        if self.ring_depth > 0 {
-            Ring::open(self).map(|ring| Worker::Ring(Box::new(ring)))
-        } else {
-            Blocking::open(self).map(|worker| Worker::Blocking(Box::new(worker)))
-        }
-    }
-
     pub(crate) fn open_files(&self) -> Result<Vec<RealFile>, Failed> {
         let access = self.mode.access(self.workload, self.block_bytes);
         let open = |name: &OsString| {
@@ -200,22 +189,6 @@ pub(crate) struct Region {
     pub(crate) file: usize,
     pub(crate) offset: u64,
     pub(crate) bytes: u64,
-}
-
-/// A worker with its files open.
-pub(crate) enum Worker {
-    Blocking(Box<Blocking>),
-    Ring(Box<Ring>),
-}
-
-impl Worker {
-    /// Works through the window; less if `stop` is set.
-    pub(crate) fn run(self, window: Window, stop: &AtomicBool) -> Result<IoCounters, Failed> {
-        match self {
-            Worker::Blocking(worker) => worker.run(window, stop),
-            Worker::Ring(worker) => worker.run(window, stop),
-        }
-    }
 }
 
 /// Runs steps until the window ends. Besides the step itself, an I/O costs a read of the clock, of an unchanged flag,

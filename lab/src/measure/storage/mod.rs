@@ -5,7 +5,7 @@
 //! | `kinds` | workloads, modes and carriers |
 //! | `files`, `device`, `set` | the test files or a device; a set of them as a cell uses it |
 //! | `job` | the job of one worker, and the closed loop |
-//! | `blocking`, `ring` | a worker with one I/O at a time; a worker with many in flight |
+//! | `worker`: `blocking`, `ring` | a worker with one I/O at a time, or with many in flight |
 //! | `workers`, `processes` | workers as threads and as processes |
 //! | `counters`, `usage` | a worker's counters, and its CPU use |
 //! | `storage`, `blocklayer` | the storage under the files, and its own counters |
@@ -23,6 +23,7 @@ pub(crate) mod set;
 #[expect(clippy::module_inception)]
 pub mod storage;
 mod usage;
+mod worker;
 pub(crate) mod workers;
 
 pub use processes::worker_process;

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::counters::IoCounters;
 use super::job::{Failed, Job, Window};
+use super::worker::Worker;
 use super::workers::{Workers, sum};
 use crate::support::error::Error;
 
@@ -182,7 +183,7 @@ fn work(
     orders: &mut impl Iterator<Item = std::io::Result<String>>,
     never: &AtomicBool,
 ) -> Option<Answer> {
-    let worker = match job.open() {
+    let worker = match Worker::open(job) {
         Ok(worker) => worker,
         Err(failed) => return Some(Answer::Failed(failed)),
     };

@@ -8,6 +8,7 @@ use std::thread::{Builder, JoinHandle};
 
 use super::counters::IoCounters;
 use super::job::{Failed, Job, Window};
+use super::worker::Worker;
 use crate::support::error::Error;
 use crate::support::limits::SMALLER_CONCURRENCY;
 
@@ -80,7 +81,7 @@ fn work(
     windows: &Receiver<Window>,
     stop: &AtomicBool,
 ) -> Result<IoCounters, Failed> {
-    let worker = job.open()?;
+    let worker = Worker::open(job)?;
     let _ = tell.send(());
     drop(tell);
     match windows.recv() {

@@ -5,7 +5,8 @@ use std::path::Path;
 use super::{analysis, bench, page, picture, text};
 use crate::report::{Report, ReportError, Style};
 use crate::results::Results;
-use crate::support::output::{WriteError, replace_file};
+use crate::support::error::WriteError;
+use crate::support::output::replace_file;
 
 impl Report for Results {
     fn has_cells(&self) -> bool {

@@ -9,6 +9,7 @@
 //! travels in records. Not requested, so never received: compression, several results of one request, cursors, `LOAD
 //! DATA LOCAL`.
 
+mod errors;
 mod handshake;
 mod reply;
 mod stream;
@@ -18,9 +19,10 @@ use mysql_common::packets::ComStmtExecuteRequestBuilder;
 use mysql_common::proto::MySerialize;
 use mysql_common::value::Value;
 
+pub(super) use errors::{ServerError, WireError};
 pub(super) use handshake::{Greeting, log_in};
-pub(super) use reply::{Outcome, Reply, ServerError};
-pub(super) use stream::{Link, WireError};
+pub(super) use reply::{Outcome, Reply};
+pub(super) use stream::Link;
 
 /// Bytes of a packet before its body.
 pub(super) const HEADER_BYTES: usize = 4;

@@ -7,10 +7,9 @@
 //! Rows are counted and skipped. Only a packet that is cut in two by the end of a piece is copied.
 
 use mysql_common::constants::StatusFlags;
-use mysql_common::io::ParseBuf;
-use mysql_common::packets::ErrPacket;
 
-use super::{CAPABILITIES, HEADER_BYTES, WireError, length_encoded};
+use super::errors::{ServerError, WireError};
+use super::{HEADER_BYTES, length_encoded};
 
 const OK: u8 = 0x00;
 const LOCAL_INFILE: u8 = 0xfb;
@@ -30,31 +29,6 @@ pub(crate) enum Outcome {
     Rows(u32),
     /// The server's refusal.
     Error(ServerError),
-}
-
-/// A server's error.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ServerError {
-    pub(crate) code: u16,
-    pub(crate) text: String,
-}
-
-impl ServerError {
-    pub(crate) fn parse(body: &[u8]) -> Result<Self, WireError> {
-        let packet: ErrPacket<'_> =
-            ParseBuf(body).parse(CAPABILITIES).map_err(|_| WireError::Protocol("an error without a code"))?;
-        match packet {
-            ErrPacket::Error(error) => {
-                Ok(ServerError { code: error.error_code(), text: one_line(&error.message_str()) })
-            }
-            ErrPacket::Progress(_) => Err(WireError::Protocol("an unrequested progress report")),
-        }
-    }
-}
-
-/// Reduces a server's text to one line.
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

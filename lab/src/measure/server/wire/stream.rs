@@ -9,7 +9,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use super::{BODY_BYTES_MAX, HEADER_BYTES, ServerError, packet};
+use super::errors::WireError;
+use super::{BODY_BYTES_MAX, HEADER_BYTES, packet};
 use crate::measure::server::address::Place;
 use crate::measure::server::tls::{Channel, Tls};
 use crate::support::interrupt;
@@ -18,42 +19,6 @@ use crate::support::interrupt;
 const SLICE: Duration = Duration::from_millis(200);
 /// A server that is there answers a connect within this.
 const CONNECT: Duration = Duration::from_secs(10);
-
-/// Why two sides no longer talk.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum WireError {
-    /// The connection failed.
-    #[error("{0}")]
-    Io(#[from] io::Error),
-    /// The server closed it.
-    #[error("the server closed the connection")]
-    Closed,
-    /// Bytes that make no sense.
-    #[error("the server sent {0}")]
-    Protocol(&'static str),
-    /// No answer in time.
-    #[error("no answer within {0} s")]
-    Silence(u64),
-    /// Ctrl-C while it waited.
-    #[error("interrupted")]
-    Interrupted,
-    /// The server says no.
-    #[error("{} ({})", .0.text, .0.code)]
-    Server(ServerError),
-    /// The server does not let the account in.
-    #[error("{} ({})", .error.text, .error.code)]
-    Denied {
-        error: ServerError,
-        /// Whether it was asked under TLS.
-        is_encrypted: bool,
-    },
-    /// TLS must be, and the server offers none.
-    #[error("the server offers no TLS")]
-    NoTls,
-    /// TLS failed.
-    #[error("{0}")]
-    Tls(#[from] rustls::Error),
-}
 
 #[derive(Debug)]
 enum Stream {
