@@ -163,8 +163,8 @@ impl Plan {
 }
 
 fn peers(names: &[String]) -> Vec<Driver> {
-    let is_asked = |driver: &&Driver| names.is_empty() || names.iter().any(|name| *name == driver.about.name);
-    stores::ALL.iter().filter(is_asked).copied().collect()
+    let is_requested = |driver: &&Driver| names.is_empty() || names.iter().any(|name| *name == driver.about.name);
+    stores::ALL.iter().filter(is_requested).copied().collect()
 }
 
 #[cfg(test)]

@@ -142,7 +142,7 @@ fn measure(plan: &Plan, temp: &TempDir, progress: &Progress, results: &mut Resul
     let rows: Vec<Row> = row::rows(plan.seed, plan.rows).collect();
     let mut bases = Vec::new();
     for driver in &plan.peers {
-        if interrupt::is_asked() {
+        if interrupt::is_requested() {
             return Ok(Ended::Interrupted);
         }
         bar.running(&format!("loading {}", driver.about.name));
@@ -164,7 +164,7 @@ fn measure(plan: &Plan, temp: &TempDir, progress: &Progress, results: &mut Resul
                 Workload::Load => load_step(plan, step, temp.path(), &rows, results, &bar),
                 _ => cell_step(plan, step, &mut kept, base, temp.path(), results, &bar)?,
             },
-            _ => interrupt::is_asked(),
+            _ => interrupt::is_requested(),
         };
         bar.advance();
         if interrupted {
@@ -281,7 +281,7 @@ fn load_step(
         }
         Err(text) => failed(results, bar, name, &describe(plan, step), &text),
     }
-    interrupt::is_asked()
+    interrupt::is_requested()
 }
 
 /// A cell; true if Ctrl-C came.
@@ -313,7 +313,7 @@ fn cell_step(
     {
         failed(results, bar, name, &format!("after {}", describe(plan, step)), &cell::text(fail));
     }
-    Ok(interrupt::is_asked())
+    Ok(interrupt::is_requested())
 }
 
 fn measured(plan: &Plan, step: &Step, round: Round, results: &mut Results, bar: &SweepBar) {

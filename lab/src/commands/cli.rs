@@ -80,8 +80,8 @@ impl Cli {
         Cli::try_parse().map_err(|error| {
             if error.use_stderr() {
                 let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
-                let told = without_addresses(error.render().to_string(), words);
-                ParseOutcome::Wrong(Error::Usage(one_line(&told, helpful_command())))
+                let text = without_addresses(error.render().to_string(), words);
+                ParseOutcome::Wrong(Error::Usage(one_line(&text, helpful_command())))
             } else {
                 ParseOutcome::Help(error)
             }
@@ -113,18 +113,18 @@ fn helpful_command() -> &'static str {
 
 /// clap's message without its frame: the problem, the choices, the help to read.
 fn one_line(rendered: &str, command: &str) -> String {
-    let told: Vec<&str> = rendered
+    let text: Vec<&str> = rendered
         .lines()
         .map(str::trim)
         .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more information"))
         .filter(|line| !line.is_empty())
         .collect();
-    let told = told.join(" ");
-    let told = told.strip_prefix("error: ").unwrap_or(&told);
-    if told.is_empty() || rendered.contains("Commands:") {
+    let text = text.join(" ");
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    if text.is_empty() || rendered.contains("Commands:") {
         return format!("no command given; try '{command}', or 'flifo --help'");
     }
-    format!("{told}; see '{command} --help'")
+    format!("{text}; see '{command} --help'")
 }
 
 #[cfg(test)]

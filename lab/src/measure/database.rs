@@ -11,10 +11,10 @@ use crate::support::progress::Progress;
 use crate::support::size::Bytes;
 
 /// Reads the headers of a closed database.
-pub(crate) fn look(dir: &Path) -> Result<AtRest, Error> {
+pub(crate) fn read_headers(dir: &Path) -> Result<AtRest, Error> {
     Database::at_rest(dir).map_err(|error| match error.is_damage() {
         true => Error::Damage(error),
-        false => cannot_look(error),
+        false => not_checked(error),
     })
 }
 
@@ -50,12 +50,12 @@ pub(crate) fn check<'p>(dir: &'p Path, buffer_pool: Bytes, run: Check<'p>) -> Re
     match checked {
         Ok(report) => Ok(Checked::Report(report)),
         Err(error) if error.is_damage() => Ok(Checked::Unreadable(error)),
-        Err(error) => Err(cannot_look(error)),
+        Err(error) => Err(not_checked(error)),
     }
 }
 
 /// What keeps the command from looking at all is how it was called.
-fn cannot_look(error: EngineError) -> Error {
+fn not_checked(error: EngineError) -> Error {
     match error {
         EngineError::NoDatabase { .. }
         | EngineError::NotADatabase { .. }

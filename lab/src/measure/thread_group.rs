@@ -47,7 +47,7 @@ impl<O: Clone + Send + 'static, R: Send + 'static> ThreadGroup<O, R> {
         let (tell_tid, tids) = channel();
         let mut members = Vec::new();
         for (place, mut driver) in drivers.into_iter().enumerate() {
-            let (orders, told) = channel();
+            let (orders, received) = channel();
             let (report, tell_tid) = (report.clone(), tell_tid.clone());
             let thread = Builder::new()
                 .name(format!("{name}-{place}"))
@@ -55,7 +55,7 @@ impl<O: Clone + Send + 'static, R: Send + 'static> ThreadGroup<O, R> {
                 .spawn(move || {
                     let _ = tell_tid.send(rustix::thread::gettid().as_raw_nonzero().get() as u32);
                     drop(tell_tid);
-                    execute(place, &mut driver, &told, &report);
+                    execute(place, &mut driver, &received, &report);
                 })
                 .map_err(|source| Error::thread(place as u64, source, FEWER_THREADS))?;
             members.push(Member { orders, thread });

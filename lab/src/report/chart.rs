@@ -19,7 +19,7 @@ pub(crate) struct Chart {
 }
 
 /// What a line looks like.
-pub(crate) struct Look {
+pub(crate) struct LineStyle {
     /// `$name$`.
     pub(crate) colour: String,
     pub(crate) dash: &'static str,
@@ -28,7 +28,7 @@ pub(crate) struct Look {
 }
 
 /// A line through the medians, with bars from the lowest to the highest round.
-pub(crate) fn trace(name: &str, points: &[(u32, Spread)], unit: &str, look: &Look) -> Value {
+pub(crate) fn trace(name: &str, points: &[(u32, Spread)], unit: &str, style: &LineStyle) -> Value {
     let column = |value: fn(&Spread) -> f64| -> Vec<f64> { points.iter().map(|(_, s)| value(s)).collect() };
     let hover: Vec<String> = points
         .iter()
@@ -48,11 +48,11 @@ pub(crate) fn trace(name: &str, points: &[(u32, Spread)], unit: &str, look: &Loo
         "y": column(|s| s.median),
         "text": hover, "hovertemplate": "%{text}",
         "error_y": {
-            "type": "data", "symmetric": false, "thickness": 1.2, "width": 3, "color": look.colour,
+            "type": "data", "symmetric": false, "thickness": 1.2, "width": 3, "color": style.colour,
             "array": column(|s| s.max - s.median), "arrayminus": column(|s| s.median - s.min),
         },
-        "line": {"color": look.colour, "width": look.width, "dash": look.dash},
-        "marker": {"color": look.colour, "size": 7, "symbol": look.symbol},
+        "line": {"color": style.colour, "width": style.width, "dash": style.dash},
+        "marker": {"color": style.colour, "size": 7, "symbol": style.symbol},
     })
 }
 

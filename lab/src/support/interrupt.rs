@@ -15,7 +15,7 @@ use super::clock;
 use super::error::{EXIT_INTERRUPTED, Error};
 
 static INTERRUPTED: Mutex<bool> = Mutex::new(false);
-static ASKED: Condvar = Condvar::new();
+static REQUESTED: Condvar = Condvar::new();
 /// Whether the end was requested. Once true it stays so; relaxed, since no other data depend on it.
 static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
 
@@ -29,7 +29,7 @@ pub fn install() -> Result<(), Error> {
             process::exit(i32::from(EXIT_INTERRUPTED));
         }
         *interrupted = true;
-        ASKED.notify_all();
+        REQUESTED.notify_all();
     });
     // The handler's library takes all three.
     on_hangup(if was_ignored { libc::SIG_IGN } else { hung_up as *const () as libc::sighandler_t });
@@ -57,7 +57,7 @@ extern "C" fn hung_up(_: libc::c_int) {
 }
 
 /// Whether the first Ctrl-C has come.
-pub fn is_asked() -> bool {
+pub fn is_requested() -> bool {
     *lock(&INTERRUPTED)
 }
 
@@ -73,6 +73,6 @@ pub fn sleep_until(mut until_ns: impl FnMut() -> u64) -> bool {
         if *interrupted || left.is_zero() {
             return *interrupted;
         }
-        interrupted = unpoison(ASKED.wait_timeout(interrupted, left.min(SLICE))).0;
+        interrupted = unpoison(REQUESTED.wait_timeout(interrupted, left.min(SLICE))).0;
     }
 }

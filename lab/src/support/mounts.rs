@@ -27,12 +27,12 @@ pub(crate) struct Mount {
 /// hides the other.
 pub(crate) fn mount_of(mountinfo: &str, path: &Path, id: Option<u64>) -> Option<Mount> {
     let mounts: Vec<Mount> = mounts(mountinfo).collect();
-    let told = mounts.iter().find(|mount| Some(mount.id) == id);
+    let reported = mounts.iter().find(|mount| Some(mount.id) == id);
     let deepest = || {
         let above = mounts.iter().filter(|mount| path.starts_with(&mount.point));
         above.max_by_key(|mount| mount.point.components().count())
     };
-    told.or_else(deepest).cloned()
+    reported.or_else(deepest).cloned()
 }
 
 pub(crate) fn mounts(mountinfo: &str) -> impl Iterator<Item = Mount> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::plan::{Plan, Step};
 use crate::measure::admission::control::{Control, Phase, Reading};
 use crate::measure::admission::limiter::{Gate, Tuning};
-use crate::measure::admission::load::{Load, Scene};
+use crate::measure::admission::load::{Load, LoadState};
 use crate::measure::admission::worker::{Client, Job, Worker};
 use crate::measure::sampler::{Sampler, Server};
 use crate::measure::scheduler::{self, quantile_us};
@@ -20,27 +20,27 @@ pub(super) const STACK_BYTES: usize = 128 << 10;
 /// For all threads to come to the start.
 const ARRIVE: Duration = Duration::from_secs(60);
 
-/// Threads and a scene, kept from variant to variant.
+/// Threads and their load's state, kept from variant to variant.
 pub(super) struct Rig {
     threads: u32,
     workers: ThreadGroup<Job, ()>,
     clients: ThreadGroup<Job, ()>,
     load: Load,
-    scene: Arc<Scene>,
+    state: Arc<LoadState>,
     is_broken: bool,
 }
 
 impl Rig {
     /// That many threads with their resources for a load.
     pub(super) fn new(threads: u32, load: Load) -> Result<Self, Error> {
-        let scene = Scene::new(load, threads)?;
+        let state = LoadState::new(load, threads)?;
         let workers = (0..threads as usize).map(|thread| Worker { thread });
         Ok(Rig {
             threads,
             workers: ThreadGroup::start_threads("bench", STACK_BYTES, workers)?,
-            clients: clients(&scene)?,
+            clients: clients(&state)?,
             load,
-            scene: Arc::new(scene),
+            state: Arc::new(state),
             is_broken: false,
         })
     }
@@ -53,10 +53,10 @@ impl Rig {
     /// Makes ready for a load.
     pub(super) fn set(&mut self, load: Load) -> Result<(), Error> {
         if load != self.load {
-            let scene = Scene::new(load, self.threads)?;
+            let state = LoadState::new(load, self.threads)?;
             self.clients.close();
-            self.clients = clients(&scene)?;
-            (self.scene, self.load) = (Arc::new(scene), load);
+            self.clients = clients(&state)?;
+            (self.state, self.load) = (Arc::new(state), load);
         }
         Ok(())
     }
@@ -66,9 +66,9 @@ impl Rig {
     }
 }
 
-fn clients(scene: &Scene) -> Result<ThreadGroup<Job, ()>, Error> {
-    let loops = match scene {
-        Scene::Socket(sockets) => sockets.loops(),
+fn clients(state: &LoadState) -> Result<ThreadGroup<Job, ()>, Error> {
+    let loops = match state {
+        LoadState::Socket(sockets) => sockets.loops(),
         _ => 0,
     };
     ThreadGroup::start_threads("client", STACK_BYTES, (0..loops).map(|index| Client { index }))
@@ -111,7 +111,7 @@ pub(super) fn run(plan: &Plan, step: &Step, rig: &mut Rig) -> Result<Option<Roun
     let control = Arc::new(Control::new(rig.threads, plan.verify));
     let job = Job {
         gate: gate.clone(),
-        scene: Arc::clone(&rig.scene),
+        state: Arc::clone(&rig.state),
         control: Arc::clone(&control),
         seed: plan.seed,
         round: step.round,

@@ -201,8 +201,8 @@ mod tests {
         assert_eq!((count("1"), count("0.5"), count("0.2"), count("0.05")), (240, 240, 200, 72));
         let short = plans(&args("/tmp --scale 0.001")).unwrap();
         assert_eq!(short[0].time, Duration::from_secs_f64(TIME_MIN_S));
-        let told = announcement(&short, 0.001);
-        assert!(told.contains("without the mixed workload") && told.contains("54 s"), "{told}");
+        let text = announcement(&short, 0.001);
+        assert!(text.contains("without the mixed workload") && text.contains("54 s"), "{text}");
         let given = plans(&args("/tmp --scale 0.001 --time 2 --rounds 1 --size 64M")).unwrap();
         assert_eq!((given[0].time, given[0].rounds), (Duration::from_secs(2), 1));
         assert_eq!(given[0].size_bytes, Some(64 << 20));
@@ -243,8 +243,8 @@ mod tests {
         assert!(failures(&results).unwrap().to_string().starts_with("72 of 73 cells failed"));
         let report = IoReport { results: &results, with_advice: true };
         let style = Style { colour: false, width: 120 };
-        let told = report::show(&report, Outputs::default(), style, &mut Vec::new());
-        assert!(told.is_ok());
+        let shown = report::show(&report, Outputs::default(), style, &mut Vec::new());
+        assert!(shown.is_ok());
     }
 
     #[test]

@@ -13,12 +13,12 @@ use args::StatArgs;
 
 /// `flifo stat DIR`.
 pub fn stat(args: &StatArgs) -> Result<Ended, Error> {
-    let at_rest = database::look(&args.dir)?;
+    let at_rest = database::read_headers(&args.dir)?;
     let checked = check_for_stat(&at_rest.next_open, args)
         .map(|check| database::check(&args.dir, args.buffer_pool, check))
         .transpose()?;
     // The check may have changed it: recovered it, or created its redo log again.
-    let at_rest = if checked.is_some() { database::look(&args.dir)? } else { at_rest };
+    let at_rest = if checked.is_some() { database::read_headers(&args.dir)? } else { at_rest };
     let text = match args.json {
         true => results::stat(&at_rest, checked.as_ref()),
         false => text::stat(&args.dir, &at_rest, checked.as_ref(), Style::stdout()),

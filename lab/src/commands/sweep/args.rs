@@ -9,7 +9,7 @@ use flifo_admission::{Config, Policy};
 use super::engine_args::EngineArgs;
 use crate::commands::common::exit_codes;
 use crate::commands::values::{number, policy, rounds, seconds};
-use crate::measure::frontend::FrontKind;
+use crate::measure::frontend::FrontendKind;
 use crate::measure::server::{Address, Protocol, TlsArgs};
 use crate::measure::workload::Workload;
 use crate::support::size::Bytes;
@@ -98,7 +98,7 @@ pub struct SweepArgs {
         default_value = "socket",
         conflicts_with = "target"
     )]
-    pub front: FrontKind,
+    pub front: FrontendKind,
 
     /// Whether a read from disk releases the slot in admission: yes, no, or yes,no to measure both
     #[arg(help_heading = "What is measured", long, value_name = "yes|no,..", value_delimiter = ',', value_parser = yes_no, default_value = "yes", conflicts_with = "target")]

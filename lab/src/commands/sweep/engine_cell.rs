@@ -7,7 +7,7 @@ use flifo_engine::{EngineStats, WaitReason};
 
 use super::plan::{Plan, Step};
 use crate::measure::engine::changes;
-use crate::measure::frontend::{Front, FrontKind, WindowCounters};
+use crate::measure::frontend::{Frontend, FrontendKind, WindowCounters};
 use crate::measure::sampler::{Sampler, Server};
 use crate::measure::scheduler::{self, quantile_us};
 use crate::measure::workload::{Load, Shape, Totals};
@@ -18,14 +18,14 @@ use flifo_engine::Database;
 
 /// Time from the last sample of the counters and the run queue to the window's end. The clients end with
 /// the window and roll back open transactions, which is not part of the load.
-const LAST_LOOK_NS: u64 = 20_000_000;
+const LAST_SAMPLE_NS: u64 = 20_000_000;
 
 /// What a step is run with, besides its plan.
-pub(super) struct Bench<'a> {
+pub(super) struct EngineSetup<'a> {
     pub(super) database: &'a Database,
     pub(super) rows: u32,
     pub(super) seed: u64,
-    pub(super) front_kind: FrontKind,
+    pub(super) frontend_kind: FrontendKind,
 }
 
 /// What scheduler and engine have counted until a moment.
@@ -43,11 +43,11 @@ impl Counted {
 }
 
 /// What names the step's cell in the results.
-pub(super) fn key(step: &Step, plan: &Plan, front: FrontKind) -> CellKey {
+pub(super) fn key(step: &Step, plan: &Plan, frontend: FrontendKind) -> CellKey {
     CellKey {
         target: "engine".into(),
         workload: step.workload.to_string(),
-        front: front.name().into(),
+        front: frontend.name().into(),
         policy: step.setting.policy_name(),
         concurrency: step.setting.concurrency,
         tickets: plan.tickets,
@@ -59,34 +59,34 @@ pub(super) fn key(step: &Step, plan: &Plan, front: FrontKind) -> CellKey {
 
 /// Runs one step; returns its figures, `None` after Ctrl-C, and its changes of the table.
 pub(super) fn run(
-    bench: &Bench<'_>,
+    setup: &EngineSetup<'_>,
     plan: &Plan,
     step: &Step,
-    front: &mut Front,
+    frontend: &mut Frontend,
 ) -> Result<(Option<Round>, Totals), Error> {
     let admission =
         Admission::new(plan.admission(&step.setting)).map_err(|error| Error::Usage(error.to_string()))?;
     let shape = Shape {
         workload: step.workload,
-        rows: bench.rows,
+        rows: setup.rows,
         range: plan.range_of(step.workload),
         work_us: plan.statement_work_us,
     };
-    let load = Load::new(shape, step.seed(bench.seed), step.round);
-    let window = front.begin(&admission, load, (plan.settle, plan.time))?;
+    let load = Load::new(shape, step.seed(setup.seed), step.round);
+    let window = frontend.begin(&admission, load, (plan.settle, plan.time))?;
 
     // An error of a driver, or Ctrl-C, closes the window early: the sleeps look for that.
     let mut interrupted = interrupt::sleep_until(|| window.start_ns().min(window.end_ns()));
-    let mut sampler = Sampler::start(Server::RestOfThisProcess, front.client_tids().to_vec());
-    let before = Counted::now(&admission, bench.database);
+    let mut sampler = Sampler::start(Server::RestOfThisProcess, frontend.client_tids().to_vec());
+    let before = Counted::now(&admission, setup.database);
     let mut change_sampler = changes::ChangeSampler::from(window.start_ns(), &before.engine);
     interrupted = interrupted
         || interrupt::sleep_until(|| {
-            change_sampler.look(bench.database);
-            window.end_ns().saturating_sub(LAST_LOOK_NS)
+            change_sampler.sample(setup.database);
+            window.end_ns().saturating_sub(LAST_SAMPLE_NS)
         });
-    sampler.look();
-    let after = Counted::now(&admission, bench.database);
+    sampler.sample_run_queue();
+    let after = Counted::now(&admission, setup.database);
     change_sampler.end(&after.engine, after.at_ns, window.end_ns());
     interrupted = interrupted || interrupt::sleep_until(|| window.end_ns());
     let mut samples = sampler.finish();
@@ -94,7 +94,7 @@ pub(super) fn run(
     if interrupted {
         window.cut();
     }
-    let counters = front.finish()?;
+    let counters = frontend.finish()?;
     if interrupted {
         return Ok((None, counters.changes));
     }

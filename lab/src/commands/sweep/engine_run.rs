@@ -6,13 +6,13 @@ use flifo_admission::Config;
 use flifo_engine::EngineConfig;
 
 use super::args::{SweepArgs, TABLE_SIZE};
-use super::engine_cell::{self, Bench};
+use super::engine_cell::{self, EngineSetup};
 use super::plan::{Plan, Step};
 use super::steps::{Ran, Subject, measure_and_keep};
 use crate::commands::common::{Ended, and_afterwards, command_line};
 use crate::measure::engine::prepare::{self, DataSpec, Prepared};
 use crate::measure::engine::table_audit::TableAudit;
-use crate::measure::frontend::{Front, FrontKind, STACK_BYTES};
+use crate::measure::frontend::{Frontend, FrontendKind, STACK_BYTES};
 use crate::measure::sampler;
 use crate::measure::workload::row::C_BYTES;
 use crate::measure::workload::{Workload, work};
@@ -35,9 +35,9 @@ pub(super) fn sweep(args: &SweepArgs, plan: &Plan, start: &Start) -> Result<Ende
     let data = prepare::prepare(&wanted, &progress)?;
     let results =
         Results::new(sampler::machine(&args.data), settings(args, plan, &data), command_line(), start.utc());
-    let bench = Bench { database: &data.database, rows, seed: args.seed, front_kind: args.front };
+    let setup = EngineSetup { database: &data.database, rows, seed: args.seed, frontend_kind: args.front };
     let mut subject = Engine {
-        bench,
+        setup,
         plan,
         data: &data,
         audit: TableAudit::new(&data.database, &data.table, rows, data.totals),
@@ -65,31 +65,31 @@ fn with_remedy(error: Error, dir: &Path) -> Error {
 
 /// The embedded engine.
 struct Engine<'a> {
-    bench: Bench<'a>,
+    setup: EngineSetup<'a>,
     plan: &'a Plan,
     data: &'a Prepared,
     audit: TableAudit<'a>,
-    open: Option<(u32, Front)>,
+    open: Option<(u32, Frontend)>,
 }
 
 impl Subject for Engine<'_> {
     fn key(&self, step: &Step) -> CellKey {
-        engine_cell::key(step, self.plan, self.bench.front_kind)
+        engine_cell::key(step, self.plan, self.setup.frontend_kind)
     }
 
     fn run(&mut self, step: &Step) -> Result<Ran, Error> {
-        let front = match &mut self.open {
-            Some((threads, front)) if *threads == step.threads => front,
+        let frontend = match &mut self.open {
+            Some((threads, frontend)) if *threads == step.threads => frontend,
             _ => {
                 // The old connections first: the limits were checked for the most at a time.
                 drop(self.open.take());
                 let Prepared { database, table, .. } = self.data;
-                let front = Front::open(self.bench.front_kind, step.threads, database, table)?;
-                &mut self.open.insert((step.threads, front)).1
+                let frontend = Frontend::open(self.setup.frontend_kind, step.threads, database, table)?;
+                &mut self.open.insert((step.threads, frontend)).1
             }
         };
         self.audit.before(step.workload)?;
-        let (round, changes) = engine_cell::run(&self.bench, self.plan, step, front)?;
+        let (round, changes) = engine_cell::run(&self.setup, self.plan, step, frontend)?;
         self.audit.after(step.workload, changes)?;
         Ok(round.map_or(Ran::Interrupted, |round| Ran::Measured(Box::new(round))))
     }
@@ -143,10 +143,10 @@ fn check_limits(args: &SweepArgs, plan: &Plan) -> Result<(), Error> {
 }
 
 /// Memory of a connection: its largest reply, a sorted copy of it, and data in its socket.
-fn replies_bytes(front: FrontKind, plan: &Plan, threads: u32) -> u64 {
+fn replies_bytes(frontend: FrontendKind, plan: &Plan, threads: u32) -> u64 {
     let ranges = plan.workloads.iter().filter(|workload| workload.has_ranges());
     let rows = ranges.map(|workload| plan.range_of(*workload)).max().unwrap_or(1);
-    let copies = if front == FrontKind::Socket { 3 } else { 2 };
+    let copies = if frontend == FrontendKind::Socket { 3 } else { 2 };
     // Touched stack, kernel objects, histograms: some 64 KiB a thread.
     u64::from(threads) * (u64::from(rows) * C_BYTES as u64 * copies + (64 << 10))
 }

@@ -16,7 +16,7 @@ use crate::support::error::Error;
 use crate::support::interrupt;
 
 /// The samples taken while the clients ran.
-struct Seen {
+struct Readings {
     before: Reading,
     after: Reading,
     samples: Samples,
@@ -41,21 +41,21 @@ pub(super) fn run(
         stop: Arc::clone(&stop),
     };
     clients.begin(&job);
-    let seen = watch(admin, clients, &window);
-    if interrupt::is_asked() {
+    let readings = watch(admin, clients, &window);
+    if interrupt::is_requested() {
         window.cut();
     }
     stop.store(true, Ordering::Relaxed);
     // The clients' errors first: they are why the rest went wrong.
     let counts = clients.finish();
-    if interrupt::is_asked() {
+    if interrupt::is_requested() {
         return Ok(None);
     }
-    Ok(Some(round(step, &window, &counts?, seen?)))
+    Ok(Some(round(step, &window, &counts?, readings?)))
 }
 
 /// Looks on until the window closes, which an error of a client or Ctrl-C makes it do early.
-fn watch(admin: &mut Admin, clients: &Clients, window: &Window) -> Result<Seen, Error> {
+fn watch(admin: &mut Admin, clients: &Clients, window: &Window) -> Result<Readings, Error> {
     interrupt::sleep_until(|| window.start_ns().min(window.end_ns()));
     let tids = clients.tids();
     let sampler = Sampler::start(Server::Process(admin.facts.pid), tids.to_vec());
@@ -63,7 +63,7 @@ fn watch(admin: &mut Admin, clients: &Clients, window: &Window) -> Result<Seen, 
     interrupt::sleep_until(|| window.end_ns());
     // Statements are still sent: both readings see the full load.
     let after = admin.read(tids)?;
-    Ok(Seen { before, after, samples: without_short_rows(sampler.finish()) })
+    Ok(Readings { before, after, samples: without_short_rows(sampler.finish()) })
 }
 
 /// Another process's time comes in ticks of 10 ms: of the short rest at a round's end it says nothing.
@@ -79,18 +79,19 @@ fn without_short_rows(mut samples: Samples) -> Samples {
     samples
 }
 
-fn round(step: &Step, window: &Window, counts: &Counts, seen: Seen) -> Round {
+fn round(step: &Step, window: &Window, counts: &Counts, readings: Readings) -> Round {
     let Counts { counters, refusals } = counts;
     let elapsed_s = (window.end_ns() - window.start_ns()) as f64 / 1e9;
-    let server = seen.after.since(&seen.before);
-    let round = Round::new(step.round, elapsed_s, counters.statements, counters.transactions, seen.samples);
+    let server = readings.after.since(&readings.before);
+    let round =
+        Round::new(step.round, elapsed_s, counters.statements, counters.transactions, readings.samples);
     Round {
         p50_ms: counters.latency_ms(0.50),
         p95_ms: counters.latency_ms(0.95),
         p99_ms: counters.latency_ms(0.99),
         max_ms: (counters.latency_ns_max > 0).then_some(counters.latency_ns_max as f64 / 1e6),
-        entry: seen.after.entry(),
-        admission: seen.after.admission_since(&seen.before),
+        entry: readings.after.entry(),
+        admission: readings.after.admission_since(&readings.before),
         fairness: Fairness::of(&counters.per_connection),
         refusals: refusals.figures(),
         server,

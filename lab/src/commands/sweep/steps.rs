@@ -37,7 +37,7 @@ pub(crate) fn measure_and_keep(
     mut results: Results,
     start: &Start,
 ) -> (Result<Ended, Error>, Result<(), Error>) {
-    let measured = measure(plan, subject, progress, &mut results, &interrupt::is_asked);
+    let measured = measure(plan, subject, progress, &mut results, &interrupt::is_requested);
     results.elapsed_s = start.elapsed_s();
     results.interrupted = !matches!(measured, Ok(Ended::Done));
 
@@ -51,20 +51,20 @@ pub(crate) fn measure_and_keep(
     (measured, kept)
 }
 
-/// All steps in the plan's order, until `is_asked` to end.
+/// All steps in the plan's order, until `is_requested` to end.
 fn measure(
     plan: &Plan,
     subject: &mut dyn Subject,
     progress: &Progress,
     results: &mut Results,
-    is_asked: &dyn Fn() -> bool,
+    is_requested: &dyn Fn() -> bool,
 ) -> Result<Ended, Error> {
     let mut bar = progress.sweep(plan.steps_total(), plan.settle + plan.time);
     bar.row(&cell_heading(Style::stdout()));
     for step in plan.steps() {
         // It may have come after the window closed: then the round counts. But its changes to the table are not reset,
         // so no round may follow.
-        if is_asked() {
+        if is_requested() {
             bar.finish();
             return Ok(Ended::Interrupted);
         }
@@ -119,7 +119,7 @@ mod tests {
     /// Every step has figures, and Ctrl-C comes when the window of one has closed.
     struct Late<'a> {
         runs: u32,
-        is_asked: &'a Cell<bool>,
+        is_requested: &'a Cell<bool>,
     }
 
     impl Subject for Late<'_> {
@@ -129,7 +129,7 @@ mod tests {
 
         fn run(&mut self, step: &Step) -> Result<Ran, Error> {
             self.runs += 1;
-            self.is_asked.set(true);
+            self.is_requested.set(true);
             Ok(Ran::Measured(Box::new(Round { round: step.round, ..Round::default() })))
         }
     }
@@ -139,7 +139,7 @@ mod tests {
         let Command::Sweep(args) = Cli::try_parse_from(words).unwrap().command else { unreachable!() };
         let (plan, asked) = (Plan::new(&args).unwrap(), Cell::new(false));
         let mut results = Results::new(Machine::default(), Settings::default(), String::new(), String::new());
-        let mut subject = Late { runs: 0, is_asked: &asked };
+        let mut subject = Late { runs: 0, is_requested: &asked };
         let ended = measure(&plan, &mut subject, &Progress::new(), &mut results, &|| asked.get()).unwrap();
         (ended, subject.runs, results.cells.len())
     }

@@ -6,7 +6,7 @@ use super::control::{Control, Counters, Phase};
 use super::limiter::{
     AsyncLock, Counted, FlifoSession, Futex, Gate, Limiter, MutexCondvar, Tokio, Unlimited,
 };
-use super::load::{Actor, Scene, Sockets};
+use super::load::{LoadState, Sockets, ThreadState};
 use crate::measure::thread_group::Driver;
 use crate::support::clock;
 use crate::support::error::Error;
@@ -15,7 +15,7 @@ use crate::support::error::Error;
 #[derive(Clone)]
 pub(crate) struct Job {
     pub(crate) gate: Gate,
-    pub(crate) scene: Arc<Scene>,
+    pub(crate) state: Arc<LoadState>,
     pub(crate) control: Arc<Control>,
     pub(crate) seed: u64,
     pub(crate) round: u32,
@@ -57,9 +57,9 @@ impl Driver for Client {
     type Report = ();
 
     fn execute(&mut self, job: &Job) -> Result<(), Error> {
-        let Scene::Socket(sockets) = &*job.scene else { return Ok(()) };
+        let LoadState::Socket(sockets) = &*job.state else { return Ok(()) };
         job.control.arrive();
-        sockets.play(self.index, || job.control.phase() == Phase::Over)
+        sockets.drive(self.index, || job.control.phase() == Phase::Over)
     }
 
     fn failed(job: &Job) {
@@ -76,15 +76,15 @@ impl Worker {
     }
 
     fn run<L: Limiter>(&self, job: &Job, limiter: &L) -> Result<(), Error> {
-        let mut actor = Actor::new(job.seed, job.round, self.thread);
+        let mut thread_state = ThreadState::new(job.seed, job.round, self.thread);
         let counters = job.control.counters(self.thread);
         // Touched before the start: the first writing of a page is not the scheduler's time.
         counters.end_wait();
         job.control.arrive();
-        match &*job.scene {
-            Scene::Socket(sockets) => self.serve(job, limiter, counters, &mut actor, sockets)?,
-            Scene::Work(0) => sampled(job, limiter, counters, &mut actor),
-            _ => while statement(job, limiter, counters, &mut actor) {},
+        match &*job.state {
+            LoadState::Socket(sockets) => self.serve(job, limiter, counters, &mut thread_state, sockets)?,
+            LoadState::Work(0) => sampled(job, limiter, counters, &mut thread_state),
+            _ => while statement(job, limiter, counters, &mut thread_state) {},
         }
         Ok(())
     }
@@ -95,11 +95,11 @@ impl Worker {
         job: &Job,
         limiter: &L,
         counters: &Counters,
-        actor: &mut Actor,
+        thread_state: &mut ThreadState,
         sockets: &Sockets,
     ) -> Result<(), Error> {
         while sockets.receive(self.thread)? {
-            statement(job, limiter, counters, actor);
+            statement(job, limiter, counters, thread_state);
             sockets.reply(self.thread)?;
         }
         Ok(())
@@ -108,7 +108,12 @@ impl Worker {
 
 /// One statement, timed; false if the cell is over.
 #[inline]
-fn statement<L: Limiter>(job: &Job, limiter: &L, counters: &Counters, actor: &mut Actor) -> bool {
+fn statement<L: Limiter>(
+    job: &Job,
+    limiter: &L,
+    counters: &Counters,
+    thread_state: &mut ThreadState,
+) -> bool {
     let control = &*job.control;
     let asked_ns = clock::now_ns();
     counters.begin_wait(asked_ns);
@@ -126,7 +131,7 @@ fn statement<L: Limiter>(job: &Job, limiter: &L, counters: &Counters, actor: &mu
             return false;
         }
     }
-    job.scene.section(limiter, actor);
+    job.state.section(limiter, thread_state);
     limiter.exit();
     counters.done();
     true
@@ -144,7 +149,7 @@ const ROW_NS_MAX: u64 = 20_000;
 /// A thread that finds a free slot is timed once in 64 entries, a thread that waits at each. A row of untimed entries that took
 /// long counts as one wait of that time and 62 entries that found a slot: the longest wait is never too low, and too high by
 /// the rest of the row, some microseconds or a loss of the CPU.
-fn sampled<L: Limiter>(job: &Job, limiter: &L, counters: &Counters, actor: &mut Actor) {
+fn sampled<L: Limiter>(job: &Job, limiter: &L, counters: &Counters, thread_state: &mut ThreadState) {
     let control = &*job.control;
     loop {
         let asked_ns = clock::now_ns();
@@ -153,7 +158,7 @@ fn sampled<L: Limiter>(job: &Job, limiter: &L, counters: &Counters, actor: &mut 
         let entered_ns = clock::now_ns();
         let waited_ns = entered_ns - asked_ns;
         counters.end_wait();
-        job.scene.section(limiter, actor);
+        job.state.section(limiter, thread_state);
         limiter.exit();
         counters.done();
         let mut phase = control.phase();
@@ -166,7 +171,7 @@ fn sampled<L: Limiter>(job: &Job, limiter: &L, counters: &Counters, actor: &mut 
             let mut left = UNTIMED;
             while left > 0 && phase != Phase::Over {
                 limiter.enter();
-                job.scene.section(limiter, actor);
+                job.state.section(limiter, thread_state);
                 limiter.exit();
                 counters.done();
                 phase = control.phase();

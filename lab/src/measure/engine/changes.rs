@@ -21,15 +21,15 @@ fn age_share(stats: &EngineStats) -> f64 {
 /// The samples during a window: the checkpoint's age, and each second's counters.
 pub(crate) struct ChangeSampler {
     age_share_max: f64,
-    next_look_ns: u64,
+    next_sample_ns: u64,
     start_ns: u64,
-    /// The counters at the last whole second, and when it was looked.
+    /// The counters at the last whole second, and their time.
     second: (EngineStats, u64),
     seconds: Vec<EngineSecond>,
 }
 
 impl ChangeSampler {
-    /// A look sums up the counters of all threads, so there are no more of them than are needed.
+    /// A sample sums up the counters of all threads, so there are no more of them than are needed.
     const APART_NS: u64 = 100_000_000;
 
     /// From the window's start on, where it is so.
@@ -37,7 +37,7 @@ impl ChangeSampler {
         let now_ns = clock::now_ns();
         ChangeSampler {
             age_share_max: age_share(stats),
-            next_look_ns: now_ns + Self::APART_NS,
+            next_sample_ns: now_ns + Self::APART_NS,
             start_ns,
             second: (stats.clone(), now_ns),
             seconds: Vec::new(),
@@ -45,13 +45,13 @@ impl ChangeSampler {
     }
 
     /// ChangeSampler again if it is time to.
-    pub(crate) fn look(&mut self, database: &Database) {
+    pub(crate) fn sample(&mut self, database: &Database) {
         let now_ns = clock::now_ns();
         let whole = self.whole_seconds(now_ns);
-        if now_ns < self.next_look_ns && whole == self.seconds.len() {
+        if now_ns < self.next_sample_ns && whole == self.seconds.len() {
             return;
         }
-        self.next_look_ns = now_ns + Self::APART_NS;
+        self.next_sample_ns = now_ns + Self::APART_NS;
         let stats = database.stats();
         self.age_share_max = self.age_share_max.max(age_share(&stats));
         self.fill(whole, &stats, now_ns);
@@ -67,7 +67,7 @@ impl ChangeSampler {
         (at_ns.saturating_sub(self.start_ns) / 1_000_000_000) as usize
     }
 
-    /// Each of the seconds that have ended since has the mean over all of them: if a look is late, they are several.
+    /// Each of the seconds that have ended since has the mean over all of them: if a sample is late, they are several.
     fn fill(&mut self, whole: usize, stats: &EngineStats, now_ns: u64) {
         let elapsed = Duration::from_nanos(now_ns.saturating_sub(self.second.1));
         if whole > self.seconds.len() && !elapsed.is_zero() {
@@ -100,7 +100,7 @@ fn engine_second(before: &EngineStats, after: &EngineStats, elapsed: Duration) -
     }
 }
 
-/// What happened between two looks, and the age in between.
+/// What happened between two samples, and the age in between.
 pub(crate) fn figures(
     before: &EngineStats,
     after: &EngineStats,

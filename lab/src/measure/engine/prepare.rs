@@ -59,7 +59,7 @@ pub struct Prepared {
 pub fn prepare(requested: &DataSpec<'_>, progress: &Progress) -> Result<Prepared, Error> {
     let mark = claim(requested.dir)?;
     let home = requested.dir.join(DATABASE_DIR);
-    let found = match look(&home, requested)? {
+    let found = match find(&home, requested)? {
         Found::Ready(database) => Some(database),
         Found::Nothing => None,
         Found::Stale(why) => {
@@ -102,15 +102,15 @@ fn claim(dir: &Path) -> Result<File, Error> {
                 dir.display()
             )));
         }
-        Ok(_) => return Err(not_ours(dir)),
+        Ok(_) => return Err(foreign_directory(dir)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let mut entries = fs::read_dir(dir).map_err(|error| cannot("read", dir, &error))?;
             if entries.next().is_some() {
-                return Err(not_ours(dir));
+                return Err(foreign_directory(dir));
             }
             true
         }
-        Err(error) if error.kind() == io::ErrorKind::InvalidData => return Err(not_ours(dir)),
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => return Err(foreign_directory(dir)),
         Err(error) => return Err(cannot("read", &path, &error)),
     };
     let open = OpenOptions::new().create(true).read(true).write(true).truncate(false).open(&path);
@@ -132,7 +132,7 @@ fn claim(dir: &Path) -> Result<File, Error> {
     Ok(mark)
 }
 
-fn not_ours(dir: &Path) -> Error {
+fn foreign_directory(dir: &Path) -> Error {
     Error::Data(format!(
         "{} is not empty and not flifo's, so it is left alone; use another --data",
         dir.display()
@@ -148,7 +148,7 @@ fn cannot(what: &str, path: &Path, error: &io::Error) -> Error {
 }
 
 /// Examines the database's directory.
-fn look(home: &Path, requested: &DataSpec<'_>) -> Result<Found, Error> {
+fn find(home: &Path, requested: &DataSpec<'_>) -> Result<Found, Error> {
     if !home.exists() {
         return Ok(Found::Nothing);
     }
@@ -220,7 +220,7 @@ fn load(home: &PathBuf, requested: &DataSpec<'_>, progress: &Progress) -> Result
     let database = Database::create(home, requested.config.clone())?;
     let table = Sbtest::create(&database)?;
     let bar = progress.load(requested.rows);
-    let goes_on = || !interrupt::is_asked();
+    let goes_on = || !interrupt::is_requested();
     let loaded =
         table.load(&database, (requested.seed, requested.rows), goes_on, |rows| bar.set_position(rows))?;
     if loaded.rows != i64::from(requested.rows) {
@@ -250,7 +250,7 @@ fn warm(
     let rows = u32::try_from(fit).unwrap_or(u32::MAX).min(requested.rows);
     const BATCH: u32 = 10_000;
     for first in (1..=rows).step_by(BATCH as usize) {
-        if interrupt::is_asked() {
+        if interrupt::is_requested() {
             return Err(Error::Interrupted);
         }
         let last = first.saturating_add(BATCH - 1).min(rows);

@@ -55,7 +55,7 @@ impl<'a> TableAudit<'a> {
     /// Called after a cell with these changes.
     pub(crate) fn after(&mut self, workload: Workload, changes: Totals) -> Result<(), Error> {
         self.totals = self.totals.plus(changes);
-        if workload.grows() && !interrupt::is_asked() {
+        if workload.grows() && !interrupt::is_requested() {
             let removed = self.table.trim(self.database, self.rows + 1)?;
             self.totals = self.totals.plus(Totals { rows: -removed.rows, sum_k: -removed.sum_k });
         }
@@ -140,7 +140,7 @@ pub(crate) fn purge_and_write(database: &Database) -> Result<(), EngineError> {
 
 fn wait_for_purge(database: &Database) {
     let patience = Instant::now() + PURGE_WAIT_MAX;
-    while database.stats().txns.history > 0 && Instant::now() < patience && !interrupt::is_asked() {
+    while database.stats().txns.history > 0 && Instant::now() < patience && !interrupt::is_requested() {
         std::thread::sleep(Duration::from_millis(5));
     }
 }

@@ -1,4 +1,4 @@
-//! The state of one connection's client in a cell, for every front end.
+//! The state of one connection's client in a cell, for every frontend.
 //!
 //! ```text
 //! running --rows--> running (next statement), done after the window's end

@@ -102,7 +102,7 @@ impl WindowCounters {
             sum.transactions += more.transactions;
         }
         self.latency_ns =
-            self.latency_ns.wrapping_add(&other.latency_ns).expect("all tallies have one histogram shape");
+            self.latency_ns.wrapping_add(&other.latency_ns).expect("all counters have one histogram shape");
     }
 
     /// A quantile (0..=1) of the latency, ms; `None` if nothing was counted.
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn tallies_add_up() {
+    fn counters_add_up() {
         let window = Window::after(Duration::ZERO, Duration::from_secs(1));
         let (mut a, mut b) = (WindowCounters::new(1), WindowCounters::new(1));
         for counters in [&mut a, &mut b] {

@@ -1,11 +1,11 @@
-//! The direct front end: a connection is a thread that calls the engine itself.
+//! The direct frontend: a connection is a thread that calls the engine itself.
 
 use std::sync::Arc;
 
 use flifo_admission::Admission;
 
 use super::connection_state::ConnectionState;
-use super::{Clients, Job, Player, STACK_BYTES, WindowCounters};
+use super::{ClientThread, Clients, Job, STACK_BYTES, WindowCounters};
 use crate::measure::thread_group::ThreadGroup;
 use crate::measure::workload::{Executor, Sbtest};
 use crate::support::clock;
@@ -29,7 +29,7 @@ struct Direct {
     session: Option<Session>,
 }
 
-impl Player for Direct {
+impl ClientThread for Direct {
     fn open(&mut self, admission: &Arc<Admission>) -> Result<(), Error> {
         self.session = Some(self.database.session(admission));
         Ok(())

@@ -1,15 +1,15 @@
-//! Front ends: how statements reach the engine.
+//! Frontends: how statements reach the engine.
 //!
 //! - `socket`: a connection is a server thread of its own and a local socket pair (1:1, as published); a few event-loop
 //!   threads drive all clients. A statement is a request and a reply.
 //! - `direct`: every client thread calls the engine itself. It shows the engine without the network.
 //!
-//! Protocol: a [`Front`] is created for one number of connections. For each cell [`Front::begin`] gives every
-//! connection a new session under the cell's scheduler, then all of them begin at once; [`Front::finish`] waits for the
+//! Protocol: a [`Frontend`] is created for one number of connections. For each cell [`Frontend::begin`] gives every
+//! connection a new session under the cell's scheduler, then all of them begin at once; [`Frontend::finish`] waits for the
 //! last reply. A [`Window`] in between selects the statements that count: those whose reply came inside it. The threads
-//! that drive the clients are `Player`s in a `ThreadGroup`.
+//! that drive the clients are `ClientThread`s in a `ThreadGroup`.
 //!
-//! Failure: the first error of any thread closes the window for all of them and is returned by [`Front::finish`]. After
+//! Failure: the first error of any thread closes the window for all of them and is returned by [`Frontend::finish`]. After
 //! an error a front is dropped without waiting for its server threads, which may hang; the command ends then.
 
 mod connection_state;
@@ -39,35 +39,35 @@ pub(crate) const STACK_BYTES: usize = 512 << 10;
 
 /// How statements reach the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, clap::ValueEnum)]
-pub enum FrontKind {
+pub enum FrontendKind {
     /// A server thread per connection behind a local socket, requests and replies.
     Socket,
     /// Client threads that call the engine themselves.
     Direct,
 }
 
-impl FrontKind {
+impl FrontendKind {
     /// The name as it is written on a command line and in results.
     pub fn name(self) -> &'static str {
         match self {
-            FrontKind::Socket => "socket",
-            FrontKind::Direct => "direct",
+            FrontendKind::Socket => "socket",
+            FrontendKind::Direct => "direct",
         }
     }
 
     /// File descriptors that `connections` connections take.
     pub fn descriptors(self, connections: u32) -> u64 {
         match self {
-            FrontKind::Socket => 2 * u64::from(connections) + socket::client_threads() as u64,
-            FrontKind::Direct => 0,
+            FrontendKind::Socket => 2 * u64::from(connections) + socket::client_threads() as u64,
+            FrontendKind::Direct => 0,
         }
     }
 
     /// Threads that `connections` connections take.
     pub fn threads(self, connections: u32) -> u64 {
         match self {
-            FrontKind::Socket => u64::from(connections) + socket::client_threads() as u64,
-            FrontKind::Direct => u64::from(connections),
+            FrontendKind::Socket => u64::from(connections) + socket::client_threads() as u64,
+            FrontendKind::Direct => u64::from(connections),
         }
     }
 }
@@ -123,15 +123,15 @@ pub enum Order {
     Run(Job),
 }
 
-/// A thread that plays clients.
-trait Player: Send + 'static {
+/// A thread that drives clients.
+trait ClientThread: Send + 'static {
     /// Gives every connection a new session under `admission`.
     fn open(&mut self, admission: &Arc<Admission>) -> Result<(), Error>;
     /// Runs statements until the window closes and the last reply is in.
     fn run(&mut self, job: &Job) -> Result<WindowCounters, Error>;
 }
 
-impl<P: Player> Driver for P {
+impl<P: ClientThread> Driver for P {
     type Order = Order;
     type Report = Option<WindowCounters>;
 
@@ -149,36 +149,36 @@ impl<P: Player> Driver for P {
     }
 }
 
-/// The threads that play clients.
+/// The threads that drive clients.
 type Clients = ThreadGroup<Order, Option<WindowCounters>>;
 
 /// The connections of one number of threads.
-pub struct Front {
+pub struct Frontend {
     group: Clients,
     servers: socket::Servers,
     client_tids: Vec<u32>,
     broken: bool,
 }
 
-impl Front {
+impl Frontend {
     /// Opens `connections` connections to the table.
     pub fn open(
-        kind: FrontKind,
+        kind: FrontendKind,
         connections: u32,
         database: &Database,
         table: &Sbtest,
     ) -> Result<Self, Error> {
         match kind {
-            FrontKind::Socket => {
+            FrontendKind::Socket => {
                 let (servers, group) = socket::open(connections, database, table)?;
                 let client_tids = group.tids().to_vec();
-                Ok(Front { group, servers, client_tids, broken: false })
+                Ok(Frontend { group, servers, client_tids, broken: false })
             }
-            FrontKind::Direct => {
+            FrontendKind::Direct => {
                 let group = direct::open(connections, database, table)?;
                 // Client and server are one thread here: its time counts as the server's.
                 let servers = socket::Servers::none();
-                Ok(Front { group, servers, client_tids: Vec::new(), broken: false })
+                Ok(Frontend { group, servers, client_tids: Vec::new(), broken: false })
             }
         }
     }
@@ -205,7 +205,7 @@ impl Front {
         Ok(window)
     }
 
-    /// Waits for the cell's last reply; returns the sum of all counters, with connections in the players' order.
+    /// Waits for the cell's last reply; returns the sum of all counters, with connections in the order of the client threads.
     pub fn finish(&mut self) -> Result<WindowCounters, Error> {
         let finished = self.group.collect();
         let mut sum = WindowCounters::new(0);
@@ -219,7 +219,7 @@ impl Front {
     }
 }
 
-impl Drop for Front {
+impl Drop for Frontend {
     fn drop(&mut self) {
         if self.broken {
             self.group.abandon();

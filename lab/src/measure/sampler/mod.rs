@@ -4,7 +4,7 @@
 //! [`Sampler::finish`] stops it at once and takes the last reading, so that a cell shorter than a second has figures
 //! too. Totals are differences between the first and the last reading, with the rows in between. Call `finish` **before
 //! the client threads end**: their CPU time is read from `/proc/self/task`, and a thread that has ended is no longer
-//! there. (Its last reading is then used.) If the load ends by itself, call [`Sampler::look`] before that, for the run
+//! there. (Its last reading is then used.) If the load ends by itself, call [`Sampler::sample_run_queue`] before that, for the run
 //! queue.
 //!
 //! Cost: two small files and one per client thread each second. Client threads are a handful.
@@ -46,12 +46,12 @@ pub struct Sampler {
     first: Reading,
     server: Server,
     client_tids: Vec<u32>,
-    looked: Option<Look>,
+    run_queue: Option<RunQueue>,
 }
 
 /// The run queue at one moment.
 #[derive(Debug, Clone, Copy)]
-struct Look {
+struct RunQueue {
     at: Instant,
     running: u32,
 }
@@ -79,13 +79,13 @@ impl Sampler {
                 readings
             })
             .ok();
-        Sampler { stop, thread, first, server, client_tids, looked: None }
+        Sampler { stop, thread, first, server, client_tids, run_queue: None }
     }
 
     /// Takes the last sample of the run queue, for a load that ends by itself: call it shortly before the end. Later
     /// samples would see an idle machine.
-    pub fn look(&mut self) {
-        self.looked = Stat::now().map(|stat| Look { at: Instant::now(), running: stat.running });
+    pub fn sample_run_queue(&mut self) {
+        self.run_queue = Stat::now().map(|stat| RunQueue { at: Instant::now(), running: stat.running });
     }
 
     /// Stops and computes the totals. Call it while the client threads still live.
@@ -95,21 +95,21 @@ impl Sampler {
         let rows = self.thread.and_then(|thread| thread.join().ok());
         let mut readings = rows.unwrap_or_else(|| vec![self.first]);
         readings.push(Reading::now(self.server, &self.client_tids, readings.last()));
-        summarise(&readings, self.looked)
+        summarise(&readings, self.run_queue)
     }
 }
 
-fn summarise(readings: &[Reading], looked: Option<Look>) -> Samples {
+fn summarise(readings: &[Reading], run_queue: Option<RunQueue>) -> Samples {
     let (Some(first), Some(last)) = (readings.first(), readings.last()) else {
         return Samples::default();
     };
     let mut seconds: Vec<Second> =
         readings.windows(2).map(|pair| second(first, &pair[0], &pair[1])).collect();
-    if let Some(look) = looked {
+    if let Some(sample_run_queue) = run_queue {
         let ends = readings.iter().skip(1).map(|reading| reading.at);
-        let mut late = seconds.iter_mut().zip(ends).filter(|(_, end)| *end > look.at);
+        let mut late = seconds.iter_mut().zip(ends).filter(|(_, end)| *end > sample_run_queue.at);
         if let Some((second, _)) = late.next() {
-            second.run_queue = Some(look.running);
+            second.run_queue = Some(sample_run_queue.running);
         }
         late.for_each(|(second, _)| second.run_queue = None);
     }
@@ -209,15 +209,15 @@ mod tests {
     #[test]
     fn the_run_queue_is_that_of_the_load() {
         let start = Instant::now();
-        let looked = |at_s, running| Some(Look { at: start + Duration::from_secs_f64(at_s), running });
-        let queues = |readings: &[Reading], looked| {
-            let samples = summarise(readings, looked);
+        let run_queue = |at_s, running| Some(RunQueue { at: start + Duration::from_secs_f64(at_s), running });
+        let queues = |readings: &[Reading], run_queue| {
+            let samples = summarise(readings, run_queue);
             let rows: Vec<_> = samples.seconds.iter().map(|second| second.run_queue).collect();
             (rows, samples.totals.run_queue, samples.totals.run_queue_max)
         };
         // Shorter than a second: nothing was sampled between.
         let short = [reading(start, 0.0, 0, 90), reading(start, 0.4, 1, 1)];
-        assert_eq!(queues(&short, looked(0.38, 7)), (vec![Some(7)], Some(7.0), Some(7)));
+        assert_eq!(queues(&short, run_queue(0.38, 7)), (vec![Some(7)], Some(7.0), Some(7)));
         // The sample of the last second came when the load had ended, and so did that of the rest.
         let long = [
             reading(start, 0.0, 0, 90),
@@ -225,7 +225,7 @@ mod tests {
             reading(start, 2.001, 2, 1),
             reading(start, 2.002, 3, 1),
         ];
-        assert_eq!(queues(&long, looked(1.98, 9)), (vec![Some(5), Some(9), None], Some(7.0), Some(9)));
+        assert_eq!(queues(&long, run_queue(1.98, 9)), (vec![Some(5), Some(9), None], Some(7.0), Some(9)));
         assert_eq!(queues(&long, None).2, Some(5));
     }
 

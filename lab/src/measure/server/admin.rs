@@ -159,10 +159,11 @@ impl Admin {
         let values: Vec<(&str, String)> = before.iter().map(|(name, value)| (*name, quoted(value))).collect();
         self.set(&values).map_err(|failed| {
             let error = self.explain_set(failed);
-            let told: Vec<String> = before.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+            let reason: Vec<String> =
+                before.iter().map(|(name, value)| format!("{name} = {value}")).collect();
             Error::Target(format!(
                 "the plugin's settings could not be put back ({}): {error}",
-                told.join(", ")
+                reason.join(", ")
             ))
         })
     }

@@ -1,6 +1,6 @@
 //! The clients of a server: a few threads, each an event loop that drives many connections in a closed loop.
 //!
-//! A connection has one request in progress, as in the socket front end, so a ready socket holds a reply, or a part of
+//! A connection has one request in progress, as in the socket frontend, so a ready socket holds a reply, or a part of
 //! one, and edge-triggered events lose nothing. Per statement: a `recv`, a clock, a `send`, a share of an `epoll_wait`.
 //! Under TLS a request is encrypted before the `send`, and a reply decrypted after the `recv`.
 //!
@@ -170,7 +170,7 @@ fn still_waiting(connections: usize, heard_ns: u64, job: &Job) -> Result<(), Err
     if silent_ns > HANG_S * 1_000_000_000 {
         return Err(Error::Cell(format!("{connections} connections got no reply for {HANG_S} s")));
     }
-    let is_over = job.stop.load(Ordering::Relaxed) && interrupt::is_asked();
+    let is_over = job.stop.load(Ordering::Relaxed) && interrupt::is_requested();
     if is_over && silent_ns > FAREWELL_S * 1_000_000_000 {
         return Err(Error::Interrupted);
     }

@@ -100,7 +100,7 @@ impl Drop for Clients {
 }
 
 fn open(endpoint: &Endpoint, number: u32, requested: &[Sql]) -> Result<Opened, Error> {
-    if interrupt::is_asked() {
+    if interrupt::is_requested() {
         return Err(Error::Interrupted);
     }
     let mut session = connect::open(endpoint)?;

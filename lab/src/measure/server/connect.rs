@@ -30,7 +30,7 @@ fn log_in(endpoint: &Endpoint) -> Result<Session, Error> {
     loop {
         match Session::open(endpoint) {
             Err(WireError::Server(ServerError { code: TOO_MANY_CONNECTIONS, .. }))
-                if begun.elapsed() < ROOM_WITHIN && !interrupt::is_asked() =>
+                if begun.elapsed() < ROOM_WITHIN && !interrupt::is_requested() =>
             {
                 thread::sleep(Duration::from_millis(50));
             }

@@ -42,7 +42,7 @@ pub(crate) fn explain(endpoint: &Endpoint, error: WireError) -> Error {
 /// The server lets in under TLS only: this account, or all that come by TCP.
 pub(crate) fn requires_tls(endpoint: &Endpoint, error: &ServerError, of_all: bool) -> Error {
     let who = if of_all { "server".into() } else { format!("account '{}'", endpoint.address.user) };
-    Error::Target(format!("the {who} requires TLS: use --tls require ({})", told(error)))
+    Error::Target(format!("the {who} requires TLS: use --tls require ({})", message(error)))
 }
 
 /// A load's statement that the server does not prepare.
@@ -50,7 +50,7 @@ pub(crate) fn not_prepared(sql: &str, error: &ServerError, mode: Option<&str>) -
     Error::Target(format!(
         "the server cannot prepare '{sql}' in sql_mode '{}': {}",
         mode.unwrap_or("unknown"),
-        told(error)
+        message(error)
     ))
 }
 
@@ -60,10 +60,10 @@ pub(crate) fn not_executed(sql: &str, connection: u32, error: &ServerError) -> E
         PARSE_ERROR => "; the server's sql_mode may change what this means (SELECT @@GLOBAL.sql_mode)",
         _ => "",
     };
-    Error::Cell(format!("the server refused '{sql}' on connection {connection}: {}{remedy}", told(error)))
+    Error::Cell(format!("the server refused '{sql}' on connection {connection}: {}{remedy}", message(error)))
 }
 
-fn told(error: &ServerError) -> String {
+fn message(error: &ServerError) -> String {
     format!("{} ({})", error.text, error.code)
 }
 
@@ -95,17 +95,17 @@ fn denied(endpoint: &Endpoint, error: &ServerError, is_encrypted: bool) -> Error
     Error::Target(format!(
         "the server refuses user '{}': {}; check the name and the password in the address, or the environment's MYSQL_PWD{also}",
         endpoint.address.user,
-        told(error)
+        message(error)
     ))
 }
 
 fn refused(endpoint: &Endpoint, error: &ServerError) -> Error {
     let Address { user, database, .. } = &endpoint.address;
-    let told = told(error);
+    let message = message(error);
     match error.code {
         SECURE_TRANSPORT_REQUIRED if endpoint.tls.mode == TlsMode::Off => requires_tls(endpoint, error, true),
         SECURE_TRANSPORT_REQUIRED => Error::Target(format!(
-            "the server requires TLS and offers none: set its ssl_cert and ssl_key, or use its socket ({told})"
+            "the server requires TLS and offers none: set its ssl_cert and ssl_key, or use its socket ({message})"
         )),
         NO_DATABASE => Error::Target(format!(
             "the server has no database '{database}': CREATE DATABASE `{database}`, or name another in the address"
@@ -114,23 +114,23 @@ fn refused(endpoint: &Endpoint, error: &ServerError) -> Error {
             "user '{user}' may not use the database '{database}': GRANT ALL ON `{database}`.* to it, or name another"
         )),
         HOST_NOT_ALLOWED => {
-            Error::Target(format!("the server accepts no connections from this host: {told}"))
+            Error::Target(format!("the server accepts no connections from this host: {message}"))
         }
-        TOO_MANY_CONNECTIONS => too_many(&told),
+        TOO_MANY_CONNECTIONS => too_many(&message),
         NO_THREAD => Error::Limits(format!(
-            "the server cannot start another thread: {told}; use fewer --threads, or raise its limits (ulimit -u, cgroup pids.max)"
+            "the server cannot start another thread: {message}; use fewer --threads, or raise its limits (ulimit -u, cgroup pids.max)"
         )),
         code if TOO_MANY_USER_CONNECTIONS.contains(&code) => {
-            Error::Limits(format!("{told}; use fewer --threads, or raise max_user_connections"))
+            Error::Limits(format!("{message}; use fewer --threads, or raise max_user_connections"))
         }
-        _ => Error::Target(format!("the server refuses: {told}")),
+        _ => Error::Target(format!("the server refuses: {message}")),
     }
 }
 
 /// The server is full.
-fn too_many(told: &str) -> Error {
+fn too_many(message: &str) -> Error {
     Error::Limits(format!(
-        "the server takes no more connections ({told}): SET GLOBAL max_connections higher, or use fewer --threads"
+        "the server takes no more connections ({message}): SET GLOBAL max_connections higher, or use fewer --threads"
     ))
 }
 

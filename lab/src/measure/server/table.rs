@@ -44,7 +44,7 @@ pub(crate) fn prepare(
     if rows_wanted > ROWS_MAX {
         return Err(Error::Usage(format!("a table on a server has at most {ROWS_MAX} rows")));
     }
-    match table.look()? {
+    match table.find()? {
         Found::Nothing => {
             table.create()?;
             table.load(1, rows_wanted, requested.seed, progress)?;
@@ -104,7 +104,7 @@ impl Table<'_> {
         ))
     }
 
-    fn look(&mut self) -> Result<Found, Error> {
+    fn find(&mut self) -> Result<Found, Error> {
         let here = format!("TABLE_SCHEMA=DATABASE() AND TABLE_NAME='{TABLE}'");
         let tables = self.query(&format!(
             "SELECT TABLE_TYPE, ENGINE, TABLE_COMMENT FROM information_schema.TABLES WHERE {here}"
@@ -190,7 +190,7 @@ impl Table<'_> {
         let bar = progress.load(rows);
         let mut next = first;
         while next <= rows {
-            if interrupt::is_asked() {
+            if interrupt::is_requested() {
                 return Err(Error::Interrupted);
             }
             let last = rows.min(next.saturating_add(ROWS_PER_INSERT - 1));

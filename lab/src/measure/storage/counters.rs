@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tally_survives_the_way_to_another_process() {
+    fn counters_survive_the_way_to_another_process() {
         let json = serde_json::to_string(&counters()).unwrap();
         assert!(!json.contains('\n') && json.len() < 20_000, "{}", json.len());
         let mut sum: IoCounters = serde_json::from_str(&json).unwrap();

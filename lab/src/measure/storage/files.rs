@@ -202,7 +202,7 @@ impl TestFiles {
             file.allocate(file_bytes).map_err(|e| error("reserve the space of", e))?;
             let mut done = 0;
             while done < file_bytes {
-                if interrupt::is_asked() {
+                if interrupt::is_requested() {
                     return Err(Error::Interrupted);
                 }
                 // No block is like another.

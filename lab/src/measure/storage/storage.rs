@@ -175,19 +175,19 @@ mod tests {
         put("loop3/loop/backing_file", "/var/disk.img\n");
         put("dm-0/dm/name", "vg-data\n");
         put("bare/size", "many\n");
-        let told = |disk: &str| {
+        let described = |disk: &str| {
             let mut storage = Storage::default();
             describe_disk(&dir.path().join(disk), &mut storage);
             storage
         };
-        let disk = told("sda");
+        let disk = described("sda");
         assert_eq!((disk.device.as_str(), disk.device_model.as_str()), ("sda", "ATA MODEL 9"));
         assert_eq!((disk.device_bytes, disk.rotational), (Some(1 << 20), Some(true)));
         assert_eq!((disk.scheduler.as_str(), disk.write_cache.as_str()), ("bfq", "write back"));
-        assert_eq!(told("nvme0n1").device_model, "Fast 1TB");
-        assert_eq!(told("loop3").device_model, "loop over /var/disk.img");
-        assert_eq!(told("dm-0").device_model, "device mapper vg-data");
-        let bare = told("bare");
+        assert_eq!(described("nvme0n1").device_model, "Fast 1TB");
+        assert_eq!(described("loop3").device_model, "loop over /var/disk.img");
+        assert_eq!(described("dm-0").device_model, "device mapper vg-data");
+        let bare = described("bare");
         assert_eq!((bare.device_bytes, bare.rotational, bare.device_model.as_str()), (None, None, ""));
     }
 

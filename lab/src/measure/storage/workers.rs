@@ -43,7 +43,7 @@ impl Threads {
     /// A thread for each job. The error is a worker's, `Error::Cell`, or the system's that gives no thread.
     pub(crate) fn start(jobs: Vec<Job>) -> Result<Self, Error> {
         let mut workers = Threads { members: Vec::new(), stop: Arc::default() };
-        let (tell, told) = channel();
+        let (tell, reports) = channel();
         for (place, job) in jobs.into_iter().enumerate() {
             let (window, windows) = channel();
             let (tell, stop) = (tell.clone(), Arc::clone(&workers.stop));
@@ -63,7 +63,7 @@ impl Threads {
         }
         drop(tell);
         // The channel ends when all have said that they are ready, or have ended.
-        if told.into_iter().count() == workers.members.len() {
+        if reports.into_iter().count() == workers.members.len() {
             return Ok(workers);
         }
         workers.stop();
@@ -115,10 +115,10 @@ impl Workers for Threads {
 }
 
 /// Of all, or the first failure; all are waited for in any case.
-pub(crate) fn sum(tallies: impl Iterator<Item = Result<IoCounters, Failed>>) -> Result<IoCounters, Failed> {
+pub(crate) fn sum(counters: impl Iterator<Item = Result<IoCounters, Failed>>) -> Result<IoCounters, Failed> {
     let (mut sum, mut failed) = (IoCounters::new(), None);
-    for counters in tallies {
-        match counters {
+    for one in counters {
+        match one {
             Ok(counters) => sum.merge(&counters),
             Err(failure) => {
                 failed.get_or_insert(failure);

@@ -1,4 +1,4 @@
-//! The wire format of the socket front end, for statements and replies. All numbers are little-endian.
+//! The wire format of the socket frontend, for statements and replies. All numbers are little-endian.
 //!
 //! ```text
 //! request (12 bytes)  kind u8, 0, work u16 | id u32 | count u32; kind 0 opens a new session

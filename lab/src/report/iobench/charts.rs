@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::view::{Curve, Panel, count_of_files, is_raw, requests_per_io, size, spread};
-use crate::report::chart::{Chart, Look, over, trace};
+use crate::report::chart::{Chart, LineStyle, over, trace};
 use crate::results::io::{IoCell, IoKey, IoRound};
 use crate::support::statistics::Spread;
 
@@ -15,8 +15,8 @@ const LEGEND_ABOVE_MAX: usize = 4;
 /// All charts of a panel, that of I/Os per second first.
 pub(super) fn charts(panel: &Panel<'_>) -> Vec<Chart> {
     type Figure = fn(&IoRound) -> Option<f64>;
-    let looks = LineStyle::of(panel);
-    let mut charts = vec![iops(panel, &looks)];
+    let styles = LineStyles::of(panel);
+    let mut charts = vec![iops(panel, &styles)];
     let small: [(&str, &str, &str, &str, bool, Figure); 4] = [
         ("MB/s", "10^6 bytes per second, reads and writes.", "MB per second", "MB/s", true, |r| {
             Some(r.mb_per_s)
@@ -42,7 +42,7 @@ pub(super) fn charts(panel: &Panel<'_>) -> Vec<Chart> {
         ),
     ];
     for (title, note, y_title, unit, from_zero, figure) in small {
-        let traces = looks.traces(panel, unit, |cell| spread(cell, figure));
+        let traces = styles.traces(panel, unit, |cell| spread(cell, figure));
         if traces.is_empty() {
             continue;
         }
@@ -62,8 +62,8 @@ pub(super) fn charts(panel: &Panel<'_>) -> Vec<Chart> {
     charts
 }
 
-fn iops(panel: &Panel<'_>, looks: &LineStyle) -> Chart {
-    let traces = looks.traces(panel, "IOPS", super::view::iops);
+fn iops(panel: &Panel<'_>, styles: &LineStyles) -> Chart {
+    let traces = styles.traces(panel, "IOPS", super::view::iops);
     let many = traces.len() > LEGEND_ABOVE_MAX;
     let mut spec = over(&panel.concurrency, panel.counted(), traces, "I/Os per second", true);
     if many {
@@ -73,7 +73,7 @@ fn iops(panel: &Panel<'_>, looks: &LineStyle) -> Chart {
         title: format!("IOPS, {}", panel.heading()),
         note: format!(
             "I/Os per second as the application sees them; median of the rounds, bars from the lowest to the highest. {}",
-            looks.explained()
+            styles.explained()
         ),
         wide: true,
         switchable: true,
@@ -82,18 +82,18 @@ fn iops(panel: &Panel<'_>, looks: &LineStyle) -> Chart {
 }
 
 /// The style of a line: the colour shows the number of files, the stroke the mode, the mark the block size.
-struct LineStyle {
+struct LineStyles {
     files: Vec<u32>,
     modes: Vec<String>,
     blocks: Vec<u32>,
     has_raw: bool,
 }
 
-impl LineStyle {
-    fn of(panel: &Panel<'_>) -> LineStyle {
+impl LineStyles {
+    fn of(panel: &Panel<'_>) -> LineStyles {
         let mut files = panel.distinct(|key| if is_raw(key) { 0 } else { key.files });
         files.retain(|files| *files > 0);
-        LineStyle {
+        LineStyles {
             files,
             modes: panel.distinct(|key| key.mode.clone()),
             blocks: panel.distinct(|key| key.block_bytes),
@@ -112,14 +112,14 @@ impl LineStyle {
         };
         let traces = panel.curves.iter().map(|curve| (curve, points(curve)));
         let drawn = traces.filter(|(_, points)| !points.is_empty());
-        drawn.map(|(curve, points)| trace(&curve.label(), &points, unit, &self.look(curve.key()))).collect()
+        drawn.map(|(curve, points)| trace(&curve.label(), &points, unit, &self.style(curve.key()))).collect()
     }
 
-    fn look(&self, key: &IoKey) -> Look {
+    fn style(&self, key: &IoKey) -> LineStyle {
         let rank = |found: Option<usize>| found.unwrap_or(0);
         let files = rank(self.files.iter().position(|files| *files == key.files));
         let block = rank(self.blocks.iter().position(|block| *block == key.block_bytes));
-        Look {
+        LineStyle {
             colour: if is_raw(key) { "$muted$" } else { COLOURS[files % COLOURS.len()] }.into(),
             dash: dash(&key.mode),
             width: 2.0,
@@ -200,13 +200,13 @@ mod tests {
     fn no_two_lines_look_alike() {
         let results = fixture::study("ext4");
         for panel in panels(&results) {
-            let looks = LineStyle::of(&panel);
+            let styles = LineStyles::of(&panel);
             let mut seen: Vec<(String, &str, String)> = Vec::new();
             for curve in &panel.curves {
-                let look = looks.look(curve.key());
-                let look = (look.colour, look.dash, look.symbol);
-                assert!(!seen.contains(&look), "{}: {look:?}", curve.label());
-                seen.push(look);
+                let style = styles.style(curve.key());
+                let style = (style.colour, style.dash, style.symbol);
+                assert!(!seen.contains(&style), "{}: {style:?}", curve.label());
+                seen.push(style);
             }
         }
     }

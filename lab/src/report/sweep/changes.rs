@@ -214,8 +214,8 @@ mod tests {
         assert!(!are_in(&analysis::panels(&reading)[0]) && are_in(&analysis::panels(&writing)[0]));
         assert_eq!(charts(&analysis::panels(&writing)[0]).len(), 4);
         assert_eq!(described(&reading), None);
-        let told = described(&writing).unwrap();
-        assert!(told.starts_with("flush_log_at_trx_commit 2, redo log of 128 MiB, 16 roll"), "{told}");
+        let text = described(&writing).unwrap();
+        assert!(text.starts_with("flush_log_at_trx_commit 2, redo log of 128 MiB, 16 roll"), "{text}");
     }
 
     #[test]

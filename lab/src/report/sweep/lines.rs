@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::analysis::{Curve, Panel};
-use crate::report::chart::{Chart, Look, over, trace};
+use crate::report::chart::{Chart, LineStyle, over, trace};
 use crate::report::palette::colour_name;
 use crate::results::{Cell, Round};
 use crate::support::statistics::Spread;
@@ -73,13 +73,13 @@ pub(super) fn line(curve: &Curve<'_>, unit: &str, figure: impl Fn(&Cell) -> Opti
         curve.cells.iter().filter_map(|cell| Some((cell.key.threads, figure(cell)?))).collect();
     let dash =
         if curve.is_peer() { "dot" } else { ["solid", "dashdot", "longdash", "dot"][curve.variant % 4] };
-    let look = Look {
+    let style = LineStyle {
         colour: format!("${}$", colour_name(curve.policy)),
         dash,
         width: 2.5,
         symbol: symbol(curve.policy).into(),
     };
-    trace(&curve.label, &points, unit, &look)
+    trace(&curve.label, &points, unit, &style)
 }
 
 /// A mark in addition to the colour.

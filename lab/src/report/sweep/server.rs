@@ -256,10 +256,10 @@ mod tests {
     #[test]
     fn the_server_and_what_failed_are_told() {
         let results = fixture::server();
-        let told = described(&results).unwrap();
+        let text = described(&results).unwrap();
         assert!(
-            told.contains("10.11.6-MariaDB at unix:/made/up.sock") && told.contains("thread_handling one-"),
-            "{told}"
+            text.contains("10.11.6-MariaDB at unix:/made/up.sock") && text.contains("thread_handling one-"),
+            "{text}"
         );
         assert_eq!(described(&fixture::results()), None);
         let failed = failures(&results);

@@ -5,7 +5,7 @@
 //! | `empty` | nothing: the cost of enter and exit |
 //! | `work-2` .. `work-1000` | that many microseconds of arithmetic |
 //! | `contended-mutex` | 20 us of work, a fifth of it under a mutex that all share (`std::sync::Mutex`: it spins some hundred times, then sleeps) |
-//! | `socket` | a request comes, 20 us of work, the reply goes: sockets as the sweep's, an event loop plays all clients |
+//! | `socket` | a request comes, 20 us of work, the reply goes: sockets as the sweep's, an event loop drives all clients |
 //! | `hot-row` | 20 us of work, the second half under a row lock; half of the statements want the same row |
 //! | `disk` | 10 us of work, 100 us for a disk, 10 us of work |
 //!
@@ -92,8 +92,8 @@ impl Load {
     }
 }
 
-/// What the threads of a load share; made for a number of threads, used by variant after variant.
-pub(crate) enum Scene {
+/// The state that the threads of a load share: made for a number of threads, used by variant after variant.
+pub(crate) enum LoadState {
     Work(u16),
     ContendedMutex(Mutex<()>),
     Socket(Sockets),
@@ -101,54 +101,54 @@ pub(crate) enum Scene {
     Disk,
 }
 
-/// What a load keeps for a thread.
-pub(crate) struct Actor {
+/// The state that a load keeps for a thread.
+pub(crate) struct ThreadState {
     waiter: Waiter,
     random: Random,
 }
 
-impl Actor {
-    /// The actor of a thread in a round: the same seed gives the same statements to every variant.
+impl ThreadState {
+    /// The state of a thread in a round. The same seed gives the same statements to every variant.
     pub(crate) fn new(seed: u64, round: u32, thread: usize) -> Self {
         let random = stream(seed, 1 << 62 | u64::from(round) << 32 | thread as u64);
-        Actor { waiter: Waiter::default(), random }
+        ThreadState { waiter: Waiter::default(), random }
     }
 }
 
-impl Scene {
-    /// Makes what `threads` threads share.
+impl LoadState {
+    /// Makes the state for `threads` threads.
     pub(crate) fn new(load: Load, threads: u32) -> Result<Self, Error> {
         Ok(match load {
-            Load::Empty => Scene::Work(0),
-            Load::Work(work_us) => Scene::Work(work_us),
-            Load::ContendedMutex => Scene::ContendedMutex(Mutex::new(())),
-            Load::Socket => Scene::Socket(Sockets::open(threads)?),
-            Load::HotRow => Scene::HotRow(Box::default()),
-            Load::Disk => Scene::Disk,
+            Load::Empty => LoadState::Work(0),
+            Load::Work(work_us) => LoadState::Work(work_us),
+            Load::ContendedMutex => LoadState::ContendedMutex(Mutex::new(())),
+            Load::Socket => LoadState::Socket(Sockets::open(threads)?),
+            Load::HotRow => LoadState::HotRow(Box::default()),
+            Load::Disk => LoadState::Disk,
         })
     }
 
     /// Runs a statement's work. The thread holds a slot when it begins and when it ends.
     #[inline]
-    pub(crate) fn section<L: Limiter>(&self, limiter: &L, actor: &mut Actor) {
+    pub(crate) fn section<L: Limiter>(&self, limiter: &L, thread_state: &mut ThreadState) {
         match self {
-            Scene::Work(work_us) => burn(*work_us),
-            Scene::ContendedMutex(mutex) => {
+            LoadState::Work(work_us) => burn(*work_us),
+            LoadState::ContendedMutex(mutex) => {
                 burn((WORK_US - MUTEX_US) / 2);
                 let guard = lock(mutex);
                 burn(MUTEX_US);
                 drop(guard);
                 burn((WORK_US - MUTEX_US) / 2);
             }
-            Scene::Socket(_) => burn(WORK_US),
-            Scene::HotRow(locks) => {
+            LoadState::Socket(_) => burn(WORK_US),
+            LoadState::HotRow(locks) => {
                 burn(WORK_US / 2);
-                let row = LockSystem::choose(&mut actor.random);
-                locks.lock(row, &actor.waiter, limiter);
+                let row = LockSystem::choose(&mut thread_state.random);
+                locks.lock(row, &thread_state.waiter, limiter);
                 burn(WORK_US / 2);
                 locks.unlock(row);
             }
-            Scene::Disk => {
+            LoadState::Disk => {
                 burn(WORK_US / 2);
                 limiter.wait_begin(WaitKind::Disk);
                 // A sleep, not a thread that plays the disk: a device needs no CPU to serve a request,

@@ -1,4 +1,4 @@
-//! Connections for the load `socket`: a local socket pair per thread, and event loops that play the clients,
+//! Connections for the load `socket`: a local socket pair per thread, and event loops that drive the clients,
 //! without think time. The sockets and the number of event loops are those of the sweep (`front::socket`). A message is one
 //! byte, since only its transfer is measured.
 //!
@@ -66,12 +66,12 @@ impl Sockets {
         self.clients.len()
     }
 
-    /// Plays the clients of one event loop until `over`, and until the last one has sent `STOP`.
-    pub(crate) fn play(&self, index: usize, over: impl Fn() -> bool) -> Result<(), Error> {
+    /// Drives the clients of one event loop until `over`, and until the last one has sent `STOP`.
+    pub(crate) fn drive(&self, index: usize, over: impl Fn() -> bool) -> Result<(), Error> {
         let mut kept = lock(&self.clients[index]);
         let exchange = kept.take().expect("a loop that failed is not played again");
         // After an error the sockets are closed, so that no thread waits for a request that never comes.
-        exchange.play(over)?;
+        exchange.drive(over)?;
         *kept = Some(exchange);
         Ok(())
     }
@@ -104,9 +104,9 @@ impl Exchange {
         Ok(Exchange { epoll, clients })
     }
 
-    fn play(&self, over: impl Fn() -> bool) -> Result<(), Error> {
-        let told = |errno| system("cannot send a request", errno);
-        self.clients.iter().try_for_each(|client| write(client, RUN)).map_err(told)?;
+    fn drive(&self, over: impl Fn() -> bool) -> Result<(), Error> {
+        let failed = |errno| system("cannot send a request", errno);
+        self.clients.iter().try_for_each(|client| write(client, RUN)).map_err(failed)?;
         let patience = Timespec { tv_sec: HANG_S as i64, tv_nsec: 0 };
         let mut outstanding = self.clients.len();
         let mut events = [MaybeUninit::<Event>::uninit(); EVENTS_MAX];
@@ -129,7 +129,7 @@ impl Exchange {
                 }
                 let over = over();
                 outstanding -= usize::from(over);
-                write(client, if over { STOP } else { RUN }).map_err(told)?;
+                write(client, if over { STOP } else { RUN }).map_err(failed)?;
             }
         }
         Ok(())
@@ -189,7 +189,7 @@ mod tests {
                 let enough = || served.iter().all(|served| served.load(Ordering::Relaxed) >= 100);
                 for index in 0..sockets.loops() {
                     let sockets = &sockets;
-                    scope.spawn(move || sockets.play(index, enough).unwrap());
+                    scope.spawn(move || sockets.drive(index, enough).unwrap());
                 }
             });
         }

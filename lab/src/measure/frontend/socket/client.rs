@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use crate::measure::frontend::connection_state::ConnectionState;
-use crate::measure::frontend::{Job, Player, WindowCounters};
+use crate::measure::frontend::{ClientThread, Job, WindowCounters};
 use crate::measure::workload::Outcome;
 use crate::measure::workload::wire::{
     CHANGE_BYTES, HEADER_BYTES, Header, REQUEST_BYTES_MAX, Request, Retry, Status,
@@ -95,7 +95,7 @@ impl EventLoop {
     }
 }
 
-impl Player for EventLoop {
+impl ClientThread for EventLoop {
     fn open(&mut self, _admission: &Arc<Admission>) -> Result<(), Error> {
         for connection in &mut self.connections {
             connection.send(Request::NewSession)?;

@@ -1,4 +1,4 @@
-//! The socket front end: per connection a server thread and a local socket pair; a few event-loop threads drive the
+//! The socket frontend: per connection a server thread and a local socket pair; a few event-loop threads drive the
 //! client ends.
 //!
 //! Both choices were measured, on two CPUs with statements of 2 us, 16 to 1024 connections, policy none, CPU time of
@@ -11,7 +11,7 @@
 //! | STREAM, one | 13.0 us | 16.8 us | 20.3 us | 35.9 us |
 //! | STREAM, two | 11.5 us | 16.9 us | 21.8 us | 39.6 us |
 //!
-//! So the front end uses SEQPACKET, which also keeps a request whole. Two client threads save nothing, and a client
+//! So the frontend uses SEQPACKET, which also keeps a request whole. Two client threads save nothing, and a client
 //! thread that loses its CPU for a while delays its half of the connections: the variation over connections was 0.07 to
 //! 0.22 with two, 0.01 to 0.02 with one. A client thread takes some 5 us a statement, so that one is enough for four
 //! CPUs.
@@ -30,17 +30,17 @@ use client::EventLoop;
 use flifo_engine::Database;
 pub(super) use server::Servers;
 
-/// Most event-loop threads that play clients, on machines of any size.
+/// Most event-loop threads that drive clients, on machines of any size.
 const CLIENT_THREADS_MAX: usize = 16;
 /// Stack of an event-loop thread.
 const STACK_BYTES: usize = 256 << 10;
 
-/// Event-loop threads that play the clients on this machine.
+/// Event-loop threads that drive the clients on this machine.
 pub(crate) fn client_threads() -> usize {
     (cpu_count() / 4).clamp(1, CLIENT_THREADS_MAX)
 }
 
-/// Opens `connections` connections: their servers, and the threads that play their clients.
+/// Opens `connections` connections: their servers, and the threads that drive their clients.
 pub(super) fn open(
     connections: u32,
     database: &Database,

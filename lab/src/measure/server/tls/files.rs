@@ -89,9 +89,9 @@ fn no_certificate(path: &Path, option: &str) -> Error {
 
 fn unreadable(path: &Path, option: &str, error: &rustls::pki_types::pem::Error) -> Error {
     use rustls::pki_types::pem::Error as Pem;
-    let told = match error {
+    let reason = match error {
         Pem::Io(error) => error.to_string(),
         error => error.to_string(),
     };
-    Error::Usage(format!("cannot read {}: {told}; name a PEM file with {option}", path.display()))
+    Error::Usage(format!("cannot read {}: {reason}; name a PEM file with {option}", path.display()))
 }

@@ -161,7 +161,7 @@ impl Link {
                 _ => return Err(error.into()),
             },
         }
-        if self.heeds_interrupt && interrupt::is_asked() {
+        if self.heeds_interrupt && interrupt::is_requested() {
             return Err(WireError::Interrupted);
         }
         match self.patience {
