@@ -20,6 +20,10 @@
 //! 3. `results/`: the types of its JSON.
 //! 4. `report/NAME/`: its report, an implementation of `report::Report` out of the shared tables, charts and page.
 
+#[cfg(test)]
+#[path = "../tests/common/golden.rs"]
+mod golden;
+
 pub mod commands;
 pub mod measure;
 pub mod report;

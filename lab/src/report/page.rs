@@ -109,3 +109,24 @@ fn palettes() -> Value {
 fn json_in_script(value: &Value) -> String {
     value.to_string().replace('<', "\\u003c")
 }
+
+/// What a reader sees of a page, a line for each block of text.
+#[cfg(test)]
+pub(crate) fn visible(page: &str) -> String {
+    let mut text = page.to_owned();
+    for element in ["script", "style"] {
+        while let Some(start) = text.find(&format!("<{element}")) {
+            let end = text[start..].find(&format!("</{element}>")).expect("an element that ends");
+            text.replace_range(start..start + end + element.len() + 3, "\n");
+        }
+    }
+    let mut lines = String::new();
+    for part in text.split('<').map(|part| part.split_once('>').map_or(part, |(_, text)| text)) {
+        let words: Vec<&str> = part.split_whitespace().collect();
+        if !words.is_empty() {
+            lines += &words.join(" ");
+            lines.push('\n');
+        }
+    }
+    lines.replace(env!("CARGO_PKG_VERSION"), "VERSION")
+}

@@ -260,16 +260,18 @@ fn threads(text: &str) -> Result<u32, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::golden::Cases;
 
     #[test]
     fn limits() {
         let threads = |text: &str| text.parse::<Limit>().map(|limit| limit.threads(6).unwrap_or(0));
         assert_eq!((threads("cores"), threads("2xcores"), threads("8")), (Ok(6), Ok(12), Ok(8)));
-        for wrong in ["", "x", "-1", "0xcores", "65xcores", "99999", "core"] {
-            assert!(threads(wrong).unwrap_err().contains("2xcores"), "{wrong}");
+        let mut cases = Cases::default();
+        for wrong in ["", "x", "-1", "0xcores", "65xcores", "99999", "core", "0"] {
+            cases.add(format!("'{wrong}'"), threads(wrong).unwrap_err());
         }
+        cases.check("bench-limit-errors");
         assert_eq!(threads("auto"), Ok(0));
-        assert!(threads("0").unwrap_err().contains("--peer none"));
     }
 
     #[test]
@@ -277,10 +279,11 @@ mod tests {
         let one = |text: &str| text.parse::<Listed<Peer>>();
         let listed = [one("futex").unwrap(), one("all").unwrap()];
         assert_eq!(expand(&listed)[..2], [Peer::Futex, Peer::Tokio]);
-        assert!(one("rayon").unwrap_err().contains("mutex-condvar"));
-        assert!("sleepy".parse::<Listed<Load>>().unwrap_err().contains("hot-row"));
-        let error = "fast".parse::<Listed<Variant>>().unwrap_err();
-        assert!(error.contains("flifo") && error.contains("summon"), "{error}");
+        let mut cases = Cases::default();
+        cases.add("peer rayon", one("rayon").unwrap_err());
+        cases.add("load sleepy", "sleepy".parse::<Listed<Load>>().unwrap_err());
+        cases.add("variant fast", "fast".parse::<Listed<Variant>>().unwrap_err());
+        cases.check("bench-list-errors");
         assert!(Load::ALL.iter().all(|load| load.name().parse() == Ok(Listed::One(*load))));
     }
 }

@@ -165,6 +165,7 @@ mod tests {
     use super::*;
     use crate::commands::cli::{Cli, Command};
     use crate::commands::experiment::args::ExperimentCommand;
+    use crate::golden::Cases;
     use crate::report::Style;
     use crate::report::iobench::fixture;
     use crate::results::io::IoKey;
@@ -192,7 +193,11 @@ mod tests {
         assert_eq!(processes, study.io_processes);
         assert_eq!(BLOCKS.as_slice(), study.block_sizes);
         assert!(cells.iter().all(|cell| cell.carrier == Carrier::Processes));
-        assert!(announcement(&plans, 1.0).contains("240 cells, 3 rounds of 5 s after 1 s of load: 72 min"));
+        let mut cases = Cases::default();
+        cases.add("all", announcement(&plans, 1.0));
+        let short = self::plans(&args("/tmp --scale 0.001")).unwrap();
+        cases.add("--scale 0.001", announcement(&short, 0.001));
+        cases.check("linux-io-2012-announcement");
     }
 
     #[test]
@@ -201,8 +206,6 @@ mod tests {
         assert_eq!((count("1"), count("0.5"), count("0.2"), count("0.05")), (240, 240, 200, 72));
         let short = plans(&args("/tmp --scale 0.001")).unwrap();
         assert_eq!(short[0].time, Duration::from_secs_f64(TIME_MIN_S));
-        let text = announcement(&short, 0.001);
-        assert!(text.contains("without the mixed workload") && text.contains("54 s"), "{text}");
         let given = plans(&args("/tmp --scale 0.001 --time 2 --rounds 1 --size 64M")).unwrap();
         assert_eq!((given[0].time, given[0].rounds), (Duration::from_secs(2), 1));
         assert_eq!(given[0].size_bytes, Some(64 << 20));
@@ -214,9 +217,11 @@ mod tests {
 
     #[test]
     fn places_that_are_none() {
-        let refuse = |line: &str| plans(&args(line)).unwrap_err();
-        assert!(refuse("/no/such/place").to_string().contains("/no/such/place"));
-        assert!(refuse("/tmp --device /tmp").to_string().contains("no block device"));
+        let mut cases = Cases::default();
+        for line in ["/no/such/place", "/tmp --device /tmp"] {
+            cases.add(line, plans(&args(line)).unwrap_err());
+        }
+        cases.check("linux-io-2012-places");
     }
 
     /// What becomes of the device's cells if the directory's part ends with `error`.

@@ -374,6 +374,7 @@ mod tests {
 
     use super::*;
     use crate::commands::cli::{Cli, Command};
+    use crate::golden::Cases;
 
     fn try_plan(line: &str) -> Result<Plan, Error> {
         let words = ["flifo", "iobench", "/tmp"].into_iter().chain(line.split_whitespace());
@@ -439,19 +440,24 @@ mod tests {
     fn what_remains_of_nothing_is_refused() {
         let error = try_plan("--workload random-read --mode fsync").unwrap_err();
         assert_eq!(error.exit_code(), crate::support::error::EXIT_USAGE);
-        assert!(error.to_string().contains("random-read"), "{error}");
+        let mut cases = Cases::default();
+        cases.add("nothing remains", error);
         let some = plan("--workload random-read,random-write --mode fsync");
-        assert!(some.notes[0].contains("random-read is left out"), "{:?}", some.notes);
+        cases.add("some remain", some.notes.join("\n"));
+        cases.check("iobench-left-out");
     }
 
     #[test]
     fn a_size_holds_whole_blocks() {
-        let error = try_plan("--size 1000000 --block 16K").unwrap_err().to_string();
-        assert!(error.contains("1015808"), "{error}");
-        let error = try_plan("--size 18446744073709551615 --block 4K").unwrap_err().to_string();
-        assert!(error.ends_with("use 18446744073709547520"), "{error}");
-        let error = try_plan("--size 16K --files 4 --block 4K").unwrap_err().to_string();
-        assert!(error.contains("32K"), "{error}");
+        let mut cases = Cases::default();
+        for line in [
+            "--size 1000000 --block 16K",
+            "--size 18446744073709551615 --block 4K",
+            "--size 16K --files 4 --block 4K",
+        ] {
+            cases.add(line, try_plan(line).unwrap_err());
+        }
+        cases.check("iobench-size-errors");
         plan("--size 8M --files 3 --block 4K");
     }
 

@@ -235,6 +235,7 @@ mod tests {
 
     use super::*;
     use crate::commands::cli::{Cli, Command};
+    use crate::golden::Cases;
 
     fn plan(line: &str) -> Result<Plan, Error> {
         let words = ["flifo", "sweep"].into_iter().chain(line.split_whitespace());
@@ -310,7 +311,8 @@ mod tests {
 
     #[test]
     fn what_only_a_server_can_do_needs_one() {
-        assert!(plan("--concurrency auto").unwrap_err().to_string().contains("--target"));
+        let mut cases = Cases::default();
+        cases.add("--concurrency auto", plan("--concurrency auto").unwrap_err());
         assert!(plan("--target unix:/s --concurrency auto").is_ok());
         for option in [
             "--admin-target unix:/s",
@@ -323,22 +325,24 @@ mod tests {
             "--ssl-key f",
             "--ssl-verify-server-cert",
         ] {
-            for line in [option.to_owned(), format!("--data d --statement-work 0 {option}")] {
-                let refused = plan(&line).unwrap_err().to_string();
-                assert!(refused.contains("add --target"), "{line}: {refused}");
-            }
+            let refused = plan(option).unwrap_err().to_string();
+            let with_others = plan(&format!("--data d --statement-work 0 {option}")).unwrap_err();
+            assert_eq!(with_others.to_string(), refused, "{option}");
+            cases.add(option, refused);
             assert!(plan(&format!("--target unix:/s {option}")).is_ok(), "{option}");
         }
+        cases.check("sweep-options-of-a-server");
     }
 
     #[test]
     fn what_only_the_engine_can_do_needs_no_server() {
+        let mut cases = Cases::default();
         for workload in ["insert", "point-select,ycsb-a"] {
             let line = format!("--workload {workload}");
             assert!(plan(&line).is_ok(), "{line}");
-            let refused = plan(&format!("--target unix:/s {line}"));
-            assert!(refused.unwrap_err().to_string().contains("--target"), "{line}");
+            cases.add(&line, plan(&format!("--target unix:/s {line}")).unwrap_err());
         }
+        cases.check("sweep-workloads-of-the-engine");
     }
 
     #[test]

@@ -271,6 +271,7 @@ fn warm(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::golden::{Cases, without_path};
 
     fn claimed(dir: &Path) -> String {
         claim(dir).map(drop).map_or_else(|error| error.to_string(), |()| "ours".into())
@@ -288,15 +289,27 @@ mod tests {
     fn what_is_not_ours_is_left_alone() {
         let temp = tempfile::tempdir().unwrap();
         fs::write(temp.path().join("thesis.tex"), "x").unwrap();
-        assert!(claimed(temp.path()).contains("not flifo's"));
+        let mut cases = Cases::default();
+        let mut refused = |case: &str, dir: &Path| {
+            let error = claim(dir).map(drop).unwrap_err().to_string();
+            cases.add(case, without_path(&error, dir));
+        };
+        refused("another program's files", temp.path());
         assert_eq!(fs::read_dir(temp.path()).unwrap().count(), 1);
         let other = tempfile::tempdir().unwrap();
-        fs::write(other.path().join(MARK_FILE), "something else\n").unwrap();
-        assert!(claimed(other.path()).contains("not flifo's"));
-        fs::write(other.path().join(MARK_FILE), "flifo lab data, layout 99\n").unwrap();
-        assert!(claimed(other.path()).contains("another version"));
-        fs::write(other.path().join(MARK_FILE), [0xff, 0xfe]).unwrap();
-        assert!(claimed(other.path()).contains("not flifo's"));
+        let marks: [(&str, &[u8]); 3] = [
+            ("another mark", b"something else\n"),
+            ("another layout", b"flifo lab data, layout 99\n"),
+            ("a mark that is no text", &[0xff, 0xfe]),
+        ];
+        for (case, mark) in marks {
+            fs::write(other.path().join(MARK_FILE), mark).unwrap();
+            refused(case, other.path());
+        }
+        let locked = tempfile::tempdir().unwrap();
+        let _first = claim(locked.path()).unwrap();
+        refused("in use", locked.path());
+        cases.check("data-directory-errors");
     }
 
     #[test]
@@ -334,7 +347,7 @@ mod tests {
     fn one_at_a_time() {
         let temp = tempfile::tempdir().unwrap();
         let first = claim(temp.path()).unwrap();
-        assert!(claimed(temp.path()).contains("in use"));
+        assert!(claim(temp.path()).is_err());
         drop(first);
         assert_eq!(claimed(temp.path()), "ours");
     }

@@ -383,6 +383,7 @@ pub(crate) fn check_size(size: u64, space: Space, dir: &Path) -> Result<(), Erro
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::golden::{golden, without_path};
 
     const FILE_BYTES: u64 = 5 << 20;
 
@@ -435,7 +436,7 @@ mod tests {
         let path = temp.path().join(NAME).join("data-1-of-1");
         let reader = File::open(&path).unwrap();
         let error = open(temp.path(), true).unwrap().make(1, FILE_BYTES, &Progress::new()).err().unwrap();
-        assert!(error.to_string().contains("another program"), "{error}");
+        golden("test-files-in-use", &without_path(&error.to_string(), temp.path()));
         drop(reader);
         // Another size.
         let mut files = open(temp.path(), false).unwrap();
@@ -450,13 +451,13 @@ mod tests {
         fs::create_dir(&dir).unwrap();
         fs::write(dir.join("data-1-of-1"), "all my work").unwrap();
         let error = open(temp.path(), false).err().unwrap();
-        assert!(error.to_string().contains("not flifo's"), "{error}");
+        golden("test-files-foreign-directory", &without_path(&error.to_string(), temp.path()));
         assert_eq!(names(&dir), ["data-1-of-1"]);
         // Even in a test directory.
         fs::write(dir.join(NAME), format!("{HEAD}\n")).unwrap();
         let mut files = open(temp.path(), false).unwrap();
         let error = files.make(1, FILE_BYTES, &Progress::new()).err().unwrap();
-        assert!(error.to_string().contains("overwrites no file"), "{error}");
+        golden("test-files-foreign-file", &without_path(&error.to_string(), temp.path()));
         drop(files);
         assert_eq!(fs::read_to_string(dir.join("data-1-of-1")).unwrap(), "all my work");
     }
@@ -470,7 +471,7 @@ mod tests {
         fs::write(dir.join(NAME), theirs).unwrap();
         let error = open(temp.path(), false).err().expect("it is somebody else's");
         assert_eq!(fs::read(dir.join(NAME)).unwrap(), theirs, "{error}");
-        assert!(error.to_string().contains("not flifo's"), "{error}");
+        golden("test-files-foreign-directory", &without_path(&error.to_string(), temp.path()));
         // One that a run was killed in before it could say that the directory is its own.
         fs::write(dir.join(NAME), "").unwrap();
         drop(open(temp.path(), false).unwrap());
@@ -482,7 +483,7 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let files = open(temp.path(), false).unwrap();
         let error = open(temp.path(), false).err().unwrap();
-        assert!(error.to_string().contains("another flifo iobench"), "{error}");
+        golden("test-files-another-run", &without_path(&error.to_string(), temp.path()));
         drop(files);
         open(temp.path(), false).unwrap();
     }

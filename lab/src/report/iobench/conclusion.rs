@@ -84,6 +84,7 @@ fn median(cell: &IoCell) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::golden::Cases;
     use crate::report::iobench::fixture;
 
     #[test]
@@ -91,16 +92,10 @@ mod tests {
         let results = fixture::full();
         let all = conclusions(&results);
         assert_eq!(all.len(), 5);
-        assert_eq!(all[1].about, "random-write, by processes");
-        let write = &all[1].sentence;
-        assert!(write.starts_with("Writes a second, at most: 87,"), "{write}");
-        assert!(write.contains("(8 files, direct, with 256 processes)"), "{write}");
-        assert!(write.contains("8 files do ") && write.contains("times what 1 file does there."), "{write}");
-        assert!(
-            all[0].sentence.contains("Between 1 file and 8 files no difference is seen"),
-            "{}",
-            all[0].sentence
-        );
-        assert!(all[3].sentence.starts_with("Synced writes a second, at most: "), "{}", all[3].sentence);
+        let mut cases = Cases::default();
+        for conclusion in &all {
+            cases.add(&conclusion.about, &conclusion.sentence);
+        }
+        cases.check("iobench-conclusions");
     }
 }

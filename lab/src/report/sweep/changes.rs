@@ -201,6 +201,7 @@ pub(super) fn warning(panel: &Panel<'_>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::golden::golden;
     use crate::report::sweep::{analysis, fixture};
 
     #[test]
@@ -214,8 +215,7 @@ mod tests {
         assert!(!are_in(&analysis::panels(&reading)[0]) && are_in(&analysis::panels(&writing)[0]));
         assert_eq!(charts(&analysis::panels(&writing)[0]).len(), 4);
         assert_eq!(described(&reading), None);
-        let text = described(&writing).unwrap();
-        assert!(text.starts_with("flush_log_at_trx_commit 2, redo log of 128 MiB, 16 roll"), "{text}");
+        golden("changes-described", &described(&writing).unwrap());
     }
 
     #[test]
@@ -234,6 +234,6 @@ mod tests {
         let mut round = results.cells[0].rounds[0].clone();
         round.changes.redo_hard_stops = Some(2);
         results.cells[0].push(round);
-        assert!(warning(&analysis::panels(&results)[0]).unwrap().contains("full 2 times"));
+        golden("changes-warning", &warning(&analysis::panels(&results)[0]).unwrap());
     }
 }

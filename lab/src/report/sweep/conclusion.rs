@@ -76,32 +76,18 @@ fn without_flifo(panel: &Panel<'_>) -> String {
 mod tests {
     use super::super::{analysis, fixture};
     use super::*;
+    use crate::golden::Cases;
     use crate::support::statistics::Spread;
 
     #[test]
-    fn the_sentence_follows_from_the_rounds() {
-        let results = fixture::results();
-        let panels = analysis::panels(&results);
-        let text = conclusion(&panels[0]);
-        assert!(text.starts_with("With 1024 connections, flifo (limit 4) is 1."), "{text}");
-        assert!(text.contains("times as fast as fifo and 1."), "{text}");
-        assert!(text.contains("times as fast as no limit, with 0.4"), "{text}");
-        assert!(text.ends_with("From its peak at 256 connections it keeps 100%."), "{text}");
-    }
-
-    #[test]
-    fn rounds_on_both_sides_are_told() {
-        assert!(
-            compared(Spread::of([0.9, 1.0, 1.1]).unwrap(), "fifo").ends_with("as fifo, rounds on both sides")
-        );
-        assert!(compared(Spread::of([0.8, 0.9]).unwrap(), "fifo").ends_with("times as fast as fifo"));
-    }
-
-    #[test]
-    fn without_flifo_the_highest_is_named() {
+    fn sentences_follow_from_the_rounds() {
         let mut results = fixture::results();
+        let mut cases = Cases::default();
+        cases.add("all policies", conclusion(&analysis::panels(&results)[0]));
         results.cells.retain(|cell| cell.key.policy == "none");
-        let panels = analysis::panels(&results);
-        assert!(conclusion(&panels[0]).starts_with("The highest is none with "));
+        cases.add("without flifo", conclusion(&analysis::panels(&results)[0]));
+        cases.add("rounds on both sides", compared(Spread::of([0.9, 1.0, 1.1]).unwrap(), "fifo"));
+        cases.add("rounds on one side", compared(Spread::of([0.8, 0.9]).unwrap(), "fifo"));
+        cases.check("sweep-conclusions");
     }
 }

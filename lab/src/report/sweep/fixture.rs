@@ -400,10 +400,7 @@ fn bench_round(policy: &str, target: &str, threads: u32, round: u32) -> Round {
 
 /// A report holds these texts, and its tables are no wider than they may be.
 #[cfg(test)]
-pub(crate) fn assert_told(report: &str, expected: &[&str], style: crate::report::Style) {
-    for expected in expected {
-        assert!(report.contains(expected), "{expected:?} is missing in\n{report}");
-    }
+pub(crate) fn assert_fits(report: &str, style: crate::report::Style) {
     let tables = report.lines().filter(|line| line.contains('─') || line.starts_with('│'));
     let widest = tables.map(|line| line.chars().count()).max().unwrap();
     assert!(widest <= usize::from(style.width), "{widest}\n{report}");

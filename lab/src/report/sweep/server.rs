@@ -236,6 +236,7 @@ pub(super) fn conclusion(panel: &Panel<'_>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::golden::Cases;
     use crate::report::sweep::{analysis, fixture};
 
     #[test]
@@ -244,27 +245,14 @@ mod tests {
     }
 
     #[test]
-    fn the_sentence_follows_from_the_rounds() {
+    fn sentences_about_a_server() {
         let results = fixture::server();
-        let panels = analysis::panels(&results);
-        let text = conclusion(&panels[0]).unwrap();
-        assert!(text.starts_with("With 1024 connections, quantum (limit 4) is "), "{text}");
-        assert!(text.contains("times as fast as the server without a limit, with "), "{text}");
-        assert!(text.contains("it keeps") && text.ends_with("% are left."), "{text}");
-    }
-
-    #[test]
-    fn the_server_and_what_failed_are_told() {
-        let results = fixture::server();
-        let text = described(&results).unwrap();
-        assert!(
-            text.contains("10.11.6-MariaDB at unix:/made/up.sock") && text.contains("thread_handling one-"),
-            "{text}"
-        );
+        let mut cases = Cases::default();
+        cases.add("conclusion", conclusion(&analysis::panels(&results)[0]).unwrap());
+        cases.add("described", described(&results).unwrap());
+        cases.add("failures", failures(&results).join("\n"));
+        cases.check("server-sentences");
         assert_eq!(described(&fixture::results()), None);
-        let failed = failures(&results);
-        assert_eq!(failed.len(), 1);
-        assert!(failed[0].contains("round 3: connection 7 was lost"), "{failed:?}");
     }
 
     #[test]

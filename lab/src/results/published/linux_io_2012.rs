@@ -110,6 +110,7 @@ impl LinuxIo2012 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::golden::Cases;
 
     #[test]
     fn the_file_carried_is_sound() {
@@ -125,10 +126,11 @@ mod tests {
             assert_ne!(text, FIGURES);
             LinuxIo2012::parse(&text).unwrap_err().to_string()
         };
-        assert!(
-            spoil("write_4k_4_processes = 40000", "write_4k_4_processes = -1").contains("must be positive")
-        );
-        assert!(spoil("write_direct_16k", "write_direkt_16k").contains("write_direkt_16k"));
-        assert!(spoil("  \"8 files come", "  \"a\", \"8 files come").contains("three"));
+        let mut cases = Cases::default();
+        cases.add("negative", spoil("write_4k_4_processes = 40000", "write_4k_4_processes = -1"));
+        let unknown = spoil("write_direct_16k", "write_direkt_16k");
+        cases.add("an unknown key", unknown.lines().last().unwrap_or_default());
+        cases.add("four claims", spoil("  \"8 files come", "  \"a\", \"8 files come"));
+        cases.check("published-errors-linux-io-2012");
     }
 }

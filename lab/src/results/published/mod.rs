@@ -101,6 +101,7 @@ impl PublishedCurve {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::golden::Cases;
 
     #[test]
     fn the_file_carried_is_sound_and_says_what_was_printed() {
@@ -118,10 +119,12 @@ mod tests {
             assert_ne!(text, FIGURES);
             Flifo2009::parse(&text).unwrap_err().to_string()
         };
-        assert!(spoil("186.22, ", "").contains("one figure for each"));
-        assert!(spoil("186.22", "-1.0").contains("must be positive"));
-        assert!(spoil("[1, 2,", "[2, 1,").contains("must ascend"));
-        assert!(spoil("cpu_idle = 8", "cpu_idle = 80").contains("172"));
-        assert!(spoil("source =", "sauce =").contains("sauce"));
+        let mut cases = Cases::default();
+        cases.add("a figure is missing", spoil("186.22, ", ""));
+        cases.add("a figure is negative", spoil("186.22", "-1.0"));
+        cases.add("threads descend", spoil("[1, 2,", "[2, 1,"));
+        cases.add("CPU shares", spoil("cpu_idle = 8", "cpu_idle = 80"));
+        cases.add("an unknown key", spoil("source =", "sauce =").lines().last().unwrap_or_default());
+        cases.check("published-errors");
     }
 }

@@ -104,6 +104,7 @@ impl TlsArgs {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::golden::Cases;
 
     fn tcp() -> Place {
         Place::Tcp { host: "h".into(), port: 1 }
@@ -135,14 +136,15 @@ mod tests {
         assert_eq!(check(TlsArgs::default(), &[&socket()]), Ok(()));
         assert_eq!(check(with_ca(None), &[&tcp(), &socket()]), Ok(()));
         assert_eq!(check(with_ca(Some(TlsMode::Require)), &[&socket()]), Ok(()));
-        for (args, place) in [
-            (with_ca(None), socket()),
-            (with_ca(Some(TlsMode::Off)), tcp()),
-            (with_ca(Some(TlsMode::Prefer)), tcp()),
+        let mut cases = Cases::default();
+        for (case, args, place) in [
+            ("a socket", with_ca(None), socket()),
+            ("--tls off", with_ca(Some(TlsMode::Off)), tcp()),
+            ("--tls prefer", with_ca(Some(TlsMode::Prefer)), tcp()),
         ] {
-            let refused = check(args, &[&place]).unwrap_err();
-            assert!(refused.contains("--ssl-ca") && refused.contains("--tls"), "{refused}");
+            cases.add(case, check(args, &[&place]).unwrap_err());
         }
+        cases.check("tls-options-without-effect");
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Every rule on made-up runs: its advice, no difference, and missing measurements.
 
 use super::*;
+use crate::golden::{Cases, golden};
 use crate::report::Style;
+use crate::report::iobench::advise::{advise, caveat, text};
 use crate::report::iobench::fixture::{cell_of, empty, full, study};
 use crate::results::io::IoKey;
 
@@ -26,7 +28,7 @@ fn run(cells: &[(IoKey, &[f64])]) -> IoResults {
 }
 
 fn advice(results: &IoResults, setting: &str) -> Advice {
-    let all = crate::report::iobench::advise::advise(results);
+    let all = advise(results);
     all.into_iter().find(|advice| advice.setting == setting).unwrap()
 }
 
@@ -38,15 +40,15 @@ fn value(results: &IoResults, setting: &str) -> Option<String> {
 fn nothing_measured_advises_nothing_and_says_what_to_add() {
     let mut results = empty("ext4");
     results.storage.atomic_write_max_bytes = None;
-    for advice in crate::report::iobench::advise::advise(&results) {
-        if advice.setting == "doublewrite" {
-            // Whether pages can be torn is the disk's word, not a measurement.
-            assert!(advice.because.contains("add --workload doublewrite"), "{advice:?}");
-            continue;
+    let mut cases = Cases::default();
+    for advice in advise(&results) {
+        cases.add(advice.setting, &advice.because);
+        // Whether pages can be torn is the disk's word, not a measurement.
+        if advice.setting != "doublewrite" {
+            assert_eq!((&advice.value, &advice.innodb_value), (&None, &None), "{advice:?}");
         }
-        assert_eq!((&advice.value, &advice.innodb_value), (&None, &None), "{advice:?}");
-        assert!(advice.because.contains("not measured: add --workload "), "{advice:?}");
     }
+    cases.check("advice-nothing-measured");
 }
 
 #[test]
@@ -64,7 +66,7 @@ fn the_fewest_files_that_do_what_the_best_does() {
     assert_eq!(files([100.0, 200.0, 300.0, 400.0]).value.as_deref(), Some("8"));
     let same = files([400.0, 398.0, 401.0, 400.0]);
     assert_eq!((same.value.as_deref(), same.innodb_value.as_deref()), (Some("1"), Some("ON")));
-    assert!(same.because.contains("no difference seen"), "{}", same.because);
+    golden("advice-files-alike", &same.because);
     // More files are slower here.
     assert_eq!(files([400.0, 300.0, 200.0, 100.0]).value.as_deref(), Some("1"));
     assert_eq!(files([100.0, 200.0, 400.0, 300.0]).value.as_deref(), Some("4"));
@@ -73,7 +75,7 @@ fn the_fewest_files_that_do_what_the_best_does() {
 #[test]
 fn one_number_of_files_is_no_comparison() {
     let results = run(&[(key("random-write", "direct", 16_384, 4, 16), &[100.0, 101.0])]);
-    assert!(advice(&results, "data_files").because.ends_with("--files 1,2,4,8"));
+    golden("advice-one-number-of-files", &advice(&results, "data_files").because);
     assert_eq!(value(&results, "io_capacity_max").as_deref(), Some("100"), "the other rules go on");
 }
 
@@ -88,14 +90,16 @@ fn rounds_that_overlap_are_no_difference() {
     };
     let more = method(&[200.0, 210.0, 220.0], &[100.0, 110.0, 120.0]);
     assert_eq!(more.innodb_value.as_deref(), Some("O_DIRECT"));
-    assert!(more.because.contains("direct does more"), "{}", more.because);
     let less = method(&[100.0, 110.0, 120.0], &[200.0, 210.0, 220.0]);
     assert_eq!(less.value.as_deref(), Some("fsync"));
     let overlapping = method(&[100.0, 200.0, 150.0], &[150.0, 140.0, 160.0]);
-    assert!(overlapping.because.contains("no difference seen"), "{}", overlapping.because);
+    let mut cases = Cases::default();
+    cases.add("direct does more", &more.because);
+    cases.add("rounds overlap", &overlapping.because);
     // A single round has no spread: it must lie far off.
-    assert!(method(&[105.0], &[100.0]).because.contains("no difference seen"));
-    assert!(method(&[150.0], &[100.0]).because.contains("direct does more"));
+    cases.add("one round, near", method(&[105.0], &[100.0]).because);
+    cases.add("one round, far", method(&[150.0], &[100.0]).because);
+    cases.check("advice-flush-method");
 }
 
 #[test]
@@ -104,7 +108,7 @@ fn a_write_past_the_page_cache_is_no_fsync() {
         (key("random-write", "direct", 16_384, 1, 16), &[100.0, 110.0]),
         (key("random-write", "dsync", 16_384, 1, 16), &[200.0, 210.0]),
     ]);
-    assert!(advice(&results, "flush_method").because.ends_with("--mode direct,fsync"));
+    golden("advice-no-fsync", &advice(&results, "flush_method").because);
 }
 
 #[test]
@@ -146,10 +150,12 @@ fn the_page_size_that_reads_pay_for() {
     assert_eq!(size(100_000.0, 35_000.0).value.as_deref(), Some("4K"));
     let little = size(130.0, 100.0);
     assert_eq!(little.innodb_value.as_deref(), Some("16K"));
-    assert!(little.because.contains("gain less than they lose"), "{}", little.because);
-    assert!(size(100.0, 100.0).because.contains("no difference seen in reads per second"));
     let one = run(&[(key("random-read", "direct", 16_384, 4, 64), &[1.0])]);
-    assert!(advice(&one, "page_size").because.ends_with("--block 4K,16K"));
+    let mut cases = Cases::default();
+    cases.add("small pages gain little", &little.because);
+    cases.add("no difference", size(100.0, 100.0).because);
+    cases.add("one size", advice(&one, "page_size").because);
+    cases.check("advice-page-size");
     // A page has 4K to 16K: what other blocks do is no reason for one of their size.
     let other = |bytes: u32, iops: &'static [f64]| (key("random-read", "direct", bytes, 4, 64), iops);
     let (sector, megabyte) = (other(512, &[400_000.0]), other(1 << 20, &[100_000.0]));
@@ -195,10 +201,12 @@ fn the_least_depth_that_reaches_95_percent() {
     assert_eq!((found.value.as_deref(), found.innodb_value.as_deref()), (Some("16"), Some("4")));
     let rising = depth([100.0, 200.0, 400.0, 800.0]);
     assert_eq!(rising.value.as_deref(), Some("64 or more"));
-    assert!(rising.because.contains("add --concurrency 128"), "{}", rising.because);
     assert_eq!(depth([1000.0, 990.0, 980.0, 970.0]).value.as_deref(), Some("1"));
     let one = run(&[(key("random-read", "direct", 16_384, 4, 64), &[1.0])]);
-    assert!(advice(&one, "io_depth").because.contains("--concurrency"));
+    let mut cases = Cases::default();
+    cases.add("still rising", &rising.because);
+    cases.add("one depth", advice(&one, "io_depth").because);
+    cases.check("advice-io-depth");
     // Reads from the page cache say nothing about the disk.
     let cached: Vec<(IoKey, &[f64])> =
         [1, 4].map(|n| (key("random-read", "buffered", 16_384, 4, n), &[1e6][..])).into();
@@ -249,11 +257,13 @@ fn the_log_and_the_doublewrite() {
     let results = full();
     let log = advice(&results, "flush_log_at_trx_commit");
     assert_eq!(log.innodb_value.as_deref(), Some("1"));
-    assert!(log.because.contains("one writer: 4,000 -2% +3% synced writes/s"), "{}", log.because);
     let doublewrite = advice(&results, "doublewrite");
     assert_eq!(doublewrite.value.as_deref(), Some("OFF with atomic writes"));
     assert_eq!(doublewrite.innodb_value.as_deref(), Some("ON"));
-    assert!(doublewrite.because.contains("doublewrite, 1 file, fsync, 16K"), "{}", doublewrite.because);
+    let mut cases = Cases::default();
+    cases.add("flush_log_at_trx_commit", &log.because);
+    cases.add("doublewrite", &doublewrite.because);
+    cases.check("advice-log-and-doublewrite");
     let mut torn = results;
     torn.storage.atomic_write_max_bytes = Some(4096);
     assert_eq!(value(&torn, "doublewrite").as_deref(), Some("ON"), "4K are no page of 16K");
@@ -263,15 +273,14 @@ fn the_log_and_the_doublewrite() {
 fn text_has_a_row_for_each_and_says_what_run_it_is() {
     let mut results = full();
     let plain = Style { colour: false, width: 120 };
-    let text = crate::report::iobench::advise::text(&results, plain);
-    for advice in crate::report::iobench::advise::advise(&results) {
-        assert!(text.contains(advice.setting.split(' ').next().unwrap()), "{}", advice.setting);
-    }
-    assert!(!text.contains("--quick"));
+    let printed = text(&results, plain);
+    golden("advice", &printed);
     results.settings.quick = true;
-    assert!(crate::report::iobench::advise::text(&results, plain).contains("Measured in short (--quick)"));
+    let mut cases = Cases::default();
+    cases.add("quick", caveat(&results).unwrap());
     results.interrupted = true;
-    assert!(crate::report::iobench::advise::text(&results, plain).contains("was interrupted"));
-    let widest = text.lines().map(|line| line.chars().count()).max();
-    assert!(widest.unwrap() <= 120, "{text}");
+    cases.add("interrupted", caveat(&results).unwrap());
+    cases.check("advice-caveats");
+    let widest = printed.lines().map(|line| line.chars().count()).max();
+    assert!(widest.unwrap() <= 120, "{printed}");
 }

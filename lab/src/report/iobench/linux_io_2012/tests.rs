@@ -1,6 +1,7 @@
 //! Verdicts on made-up runs whose ratios are known.
 
 use super::*;
+use crate::golden::{Cases, golden};
 use crate::report::iobench::fixture::{cell_of, empty, study};
 
 /// Runs of writes whose I/Os per second are `iops` of (mode, block, files, processes).
@@ -47,12 +48,11 @@ fn files_that_double_the_writes() {
 #[test]
 fn every_part_of_a_claim_stands_by_itself() {
     let all = comparisons(&study("ext4"));
-    let claims: Vec<&str> = all.iter().map(|found| found.claim.as_str()).collect();
-    assert!(claims[0].starts_with("one hot file serialises writes: "), "{claims:?}");
-    assert_eq!(claims[1], "8 files come close to the raw device");
-    assert_eq!(claims[2], "of files 4 are the least that does at 16 KB on xfs");
-    assert_eq!(claims[3], "O_DIRECT is a must with several files, on both file systems");
-    assert_eq!(claims[4], "with one ext4 file write()+fsync() was faster");
+    let mut cases = Cases::default();
+    for found in &all {
+        cases.add(&found.claim, &found.because);
+    }
+    cases.check("linux-io-2012-claims");
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn who_has_reached_the_disk_cannot_double() {
     let full = writes("ext4", |_, _, files, _| 1000.0 * f64::from(files.min(2)));
     let found = comparisons(&full).swap_remove(0);
     assert_eq!(found.verdict, Verdict::Holds, "{}", found.because);
-    assert!(found.because.contains("in 6 of 6 settings"), "{}", found.because);
+    golden("linux-io-2012-full-disk", &found.because);
     // One file fills it: the claim that one file serialises is refuted, not left out.
     let one = writes("ext4", |_, _, _, _| 1000.0);
     assert_eq!(comparisons(&one)[0].verdict, Verdict::DoesNotHold);
@@ -105,20 +105,22 @@ fn rounds_on_both_sides_tell_nothing() {
     };
     let at_the_mark = found(DOUBLES);
     assert_eq!(at_the_mark.verdict, Verdict::Inconclusive, "{}", at_the_mark.because);
-    assert!(at_the_mark.because.contains("on both sides in "), "{}", at_the_mark.because);
+    golden("linux-io-2012-at-the-mark", &at_the_mark.because);
     assert_eq!((found(2.0).verdict, found(1.1).verdict), (Verdict::Holds, Verdict::DoesNotHold));
 }
 
 #[test]
 fn another_file_system_is_not_the_claim_s() {
+    let mut cases = Cases::default();
     for filesystem in ["btrfs", ""] {
         for found in comparisons(&study(filesystem)) {
             assert_eq!(found.verdict, Verdict::Inconclusive, "{}", found.claim);
-            assert!(found.because.contains("the file system here is "), "{}", found.because);
+            cases.add(format!("{filesystem}: {}", found.claim), &found.because);
         }
     }
     let on_xfs = comparisons(&study("xfs"));
-    assert!(on_xfs[0].because.starts_with("the claim is about ext4, and the file system here is xfs"));
+    cases.add("a claim about ext4 on xfs", &on_xfs[0].because);
+    cases.check("linux-io-2012-other-file-system");
     assert!(on_xfs[0].measured.is_some(), "the ratio is shown all the same");
 }
 
@@ -126,10 +128,12 @@ fn another_file_system_is_not_the_claim_s() {
 fn the_device_only_read_cannot_show_that_writes_come_close() {
     let all = comparisons(&study("ext4"));
     assert_eq!(all[1].verdict, Verdict::Inconclusive);
-    assert!(all[1].because.starts_with("the device was only read: it holds for reads"), "{}", all[1].because);
+    let mut cases = Cases::default();
+    cases.add("the device was only read", &all[1].because);
     let mut without = study("ext4");
     without.cells.retain(|cell| !is_raw(&cell.key));
-    assert!(comparisons(&without)[1].because.contains("--device"));
+    cases.add("without the device", &comparisons(&without)[1].because);
+    cases.check("linux-io-2012-device");
 }
 
 #[test]

@@ -50,33 +50,20 @@ pub(in crate::report::sweep) fn conclusion(panel: &Panel<'_>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::golden::Cases;
     use crate::report::sweep::{analysis, fixture};
 
     #[test]
-    fn the_sentences_follow_from_the_rounds() {
-        let results = fixture::bench();
-        let panels = analysis::panels(&results);
-        let text = conclusion(&panels[0]);
-        assert!(text.starts_with("With 4096 threads flifo does most of the policies, "), "{text}");
-        assert!(text.contains("times as fast as tokio (the best peer)."), "{text}");
-        assert!(text.contains("it keeps 100%."), "{text}");
-        assert!(
-            text.contains(
-                "Its longest wait is 2.00 (2.00 to 2.00) times fifo's, and its slowest thread gets 40% of"
-            ),
-            "{text}"
-        );
-    }
-
-    #[test]
-    fn peers_alone_are_told_too() {
+    fn sentences_follow_from_the_rounds() {
         let mut results = fixture::bench();
+        let mut cases = Cases::default();
+        cases.add("policies and peers", conclusion(&analysis::panels(&results)[0]));
         results.cells.retain(|cell| cell.key.target == "peer");
-        let panels = analysis::panels(&results);
-        assert!(conclusion(&panels[0]).starts_with("With 4096 threads tokio does most, "));
+        cases.add("peers alone", conclusion(&analysis::panels(&results)[0]));
         results.cells.retain(|cell| cell.key.policy == "none");
         let panels = analysis::panels(&results);
         assert_eq!(panels.len(), 2);
-        assert!(conclusion(&panels[0]).starts_with("With 4096 threads no limit does most, "));
+        cases.add("no limit alone", conclusion(&panels[0]));
+        cases.check("bench-conclusions");
     }
 }
