@@ -1,42 +1,31 @@
 //! The lab of flifo: measures, and shows the results.
 //!
-//! | module | holds |
-//! |---|---|
-//! | `cli`, `command` | the command line; what all commands share |
-//! | `workload` | rows, statements, how a statement travels and how it runs |
-//! | `front` | connections: server threads and clients |
-//! | `sweep` | the plan of cells, the data, the run |
-//! | `iobench` | measures the storage under a database |
-//! | `experiment` | repeats a published study and compares its claims |
-//! | `target` | a live MariaDB or MySQL in the engine's place |
-//! | `database` | a closed database, checked and described |
-//! | `bench` | the scheduler's policies compared with common alternatives, without the engine |
-//! | `thread_group` | threads that wait for an order, execute it, report |
-//! | `limits`, `mounts`, `interrupt`, `progress` | system limits and file systems, Ctrl-C, progress output |
-//! | `results`, `statistics`, `sampler`, `output` | the results of a run, and the files that hold them |
-//! | `report`, `published` | tables, pages, pictures; published figures for comparison |
+//! Four layers over a few helpers. A layer imports only layers below it; `tests/structure.rs` fails on any other import.
+//!
+//! | layer | holds | imports |
+//! |---|---|---|
+//! | [`commands`] | a folder a command: its arguments, its plan, its run | all below |
+//! | [`measure`] | workloads, connections, clients of live servers, limiters, storage, sampler | `results`, `support` |
+//! | [`report`] | tables, charts, page and picture, for all commands and for `flifo-peers` | `results`, `support` |
+//! | [`results`] | the JSON of a run, and the published figures | `support` |
+//! | [`support`] | errors, output files, progress, limits, formatting | nothing |
+//!
+//! `measure` and `report` do not know each other: what passes between them is a value of `results`.
+//!
+//! # Where a new command goes
+//!
+//! 1. `commands/NAME/`: `args.rs` with its options, `plan.rs` if it measures many cells, and its run; a variant of
+//!    `commands::cli::Command` and a line in `commands::run`.
+//! 2. `measure/`: a load, a client or a counter that it needs and another command could use.
+//! 3. `results/`: the types of its JSON.
+//! 4. `report/NAME/`: its report, an implementation of `report::Report` out of the shared tables, charts and page.
 
-pub mod bench;
-pub mod cli;
-pub mod clock;
-pub mod command;
-pub mod database;
-pub mod error;
-pub mod experiment;
-pub mod figures;
-pub mod front;
-pub mod interrupt;
-pub mod iobench;
-pub mod limits;
-mod mounts;
-pub mod output;
-pub mod progress;
-pub mod published;
+#[cfg(test)]
+#[path = "../tests/common/golden.rs"]
+mod golden;
+
+pub mod commands;
+pub mod measure;
 pub mod report;
 pub mod results;
-pub mod sampler;
-pub mod statistics;
-pub mod sweep;
-pub mod target;
-pub mod thread_group;
-pub mod workload;
+pub mod support;

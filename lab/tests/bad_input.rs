@@ -59,7 +59,7 @@ fn the_command_line() {
 fn no_file_of_results_is_written_over_by_another() {
     let temp = tempfile::tempdir().unwrap();
     let (saved, page) = (temp.path().join("r.json"), temp.path().join("r.html"));
-    fs::write(&saved, flifo::report::fixture::results().to_json()).unwrap();
+    fs::write(&saved, flifo::report::sweep::fixture::results().to_json()).unwrap();
     let before = fs::read(&saved).unwrap();
     fails(flifo().arg("report").arg(&saved).arg("--html").arg(&saved), 2, &["r.json", "twice"]);
     fails(flifo().arg("report").arg(&saved).arg("--html").arg(&page).arg("--svg").arg(&page), 2, &["twice"]);

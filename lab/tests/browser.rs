@@ -8,8 +8,8 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use flifo::iobench;
-use flifo::report::{fixture, html};
+use flifo::report::iobench;
+use flifo::report::sweep::{fixture, html};
 
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
 

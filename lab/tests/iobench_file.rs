@@ -5,9 +5,10 @@ mod keys;
 
 use std::collections::BTreeSet;
 
-use flifo::iobench::fixture;
-use flifo::iobench::results::IoResults;
-use flifo::report::{ReportError, Style, run};
+use flifo::commands::report::run;
+use flifo::report::iobench::fixture;
+use flifo::report::{ReportError, Style};
+use flifo::results::io::IoResults;
 use keys::{documented, keys};
 
 const DOCUMENTATION: &str = include_str!("../../docs/iobench.md");

@@ -10,16 +10,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use flifo::database::json::{CheckJson, FileJson, FindingJson, SpaceJson, StatJson, TreeJson};
-use flifo::iobench::results::{
-    BlockLayer, IoCell, IoKey, IoLatency, IoResults, IoRound, IoSettings, Storage,
-};
+use flifo::results::database::{CheckJson, FileJson, FindingJson, SpaceJson, StatJson, TreeJson};
+use flifo::results::io::{BlockLayer, IoCell, IoKey, IoLatency, IoResults, IoRound, IoSettings, Storage};
 use flifo::results::{
     AdmissionFigures, Cell, CellKey, ChangeFigures, DiskFigures, EngineSecond, EntryFigures, Failure,
-    Fairness, HostFigures, RefusalFigures, Results, Round, Second, ServerFigures, Settings, Summary,
+    Fairness, HostFigures, Machine, RefusalFigures, Results, Round, Second, ServerFigures, Settings, Summary,
     Variable,
 };
-use flifo::sampler::Machine;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};

@@ -5,9 +5,11 @@ mod keys;
 
 use std::collections::BTreeSet;
 
-use flifo::report::{ReportError, Style, fixture, run};
+use flifo::commands::report::run;
+use flifo::report::sweep::fixture;
+use flifo::report::{ReportError, Style};
 use flifo::results::{CellKey, Fairness, PerSecond, Results, Round};
-use flifo::sampler::{Machine, Samples};
+use flifo::results::{Machine, Samples};
 use keys::{documented, keys};
 
 const DOCUMENTATION: &str = include_str!("../../docs/results.md");

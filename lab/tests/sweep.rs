@@ -10,7 +10,7 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
 use common::{fails, flifo, results, succeeds, tiny};
-use flifo::clock::utc_now;
+use flifo::support::clock::utc_now;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 

@@ -5,7 +5,7 @@
 
 use std::hint::black_box;
 
-use flifo::workload::{Random, Zipfian, stream};
+use flifo::measure::workload::{Random, Zipfian, stream};
 
 use crate::row;
 use crate::store::{Done, Fail, Handle, Txn};

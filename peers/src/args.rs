@@ -5,7 +5,8 @@ use std::str::FromStr;
 
 use clap::Parser;
 use clap::builder::PossibleValuesParser;
-use flifo::cli::{bytes, policy, rounds, seconds};
+use flifo::commands::values::{policy, rounds, seconds};
+use flifo::support::size::bytes;
 use flifo_admission::Policy;
 
 use crate::store::Durability;

@@ -4,11 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use flifo::bench::control::{Control, Phase};
-use flifo::error::Error;
-use flifo::sampler::{Sampler, Server};
-use flifo::thread_group::ThreadGroup;
-use flifo::{clock, interrupt};
+use flifo::measure::admission::control::{Control, Phase};
+use flifo::measure::sampler::{Sampler, Server};
+use flifo::measure::thread_group::ThreadGroup;
+use flifo::support::error::Error;
+use flifo::support::{clock, interrupt};
 
 use crate::actor::Scanned;
 use crate::plan::{Plan, Step};

@@ -32,7 +32,7 @@ use std::io::Write as _;
 use std::process::exit;
 
 use clap::Parser as _;
-use flifo::interrupt;
+use flifo::support::interrupt;
 
 fn main() {
     let args = args::Args::parse();

@@ -5,7 +5,7 @@
 //! a peer that allocates its cache each time and a peer that reuses its process's memory. So before each load this
 //! module touches memory and frees it.
 
-use flifo::limits;
+use flifo::support::limits;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 /// Bytes from one touch to the next: no page is smaller.

@@ -5,9 +5,9 @@
 
 use std::time::Duration;
 
-use flifo::cli::Bytes;
-use flifo::command::{turns, without_repeats};
-use flifo::error::Error;
+use flifo::commands::common::{turns, without_repeats};
+use flifo::support::error::Error;
+use flifo::support::size::Bytes;
 
 use crate::args::Args;
 use crate::store::{Driver, Durability, Settings};
@@ -163,8 +163,8 @@ impl Plan {
 }
 
 fn peers(names: &[String]) -> Vec<Driver> {
-    let is_asked = |driver: &&Driver| names.is_empty() || names.iter().any(|name| *name == driver.about.name);
-    stores::ALL.iter().filter(is_asked).copied().collect()
+    let is_requested = |driver: &&Driver| names.is_empty() || names.iter().any(|name| *name == driver.about.name);
+    stores::ALL.iter().filter(is_requested).copied().collect()
 }
 
 #[cfg(test)]

@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use comfy_table::presets::{ASCII_MARKDOWN, UTF8_HORIZONTAL_ONLY};
-use comfy_table::{CellAlignment, Table};
-use flifo::cli::Bytes;
-use flifo::report::format;
-use flifo::statistics::Spread;
+use flifo::report::Style;
+use flifo::report::table::{markdown, right_aligned, table as terminal};
+use flifo::support::format;
+use flifo::support::size::Bytes;
+use flifo::support::statistics::Spread;
 
 use crate::plan::Plan;
 use crate::results::{Cell, Peer, Results};
@@ -161,11 +161,10 @@ fn of_workload(text: &mut String, plan: &Plan, results: &Results, workload: Work
 
 fn table(plan: &Plan, results: &Results, workload: Workload, form: Form, figure: Figure<'_>) -> String {
     let threads: &[u32] = if workload == Workload::Load { &[1] } else { &plan.threads };
-    let mut table = Table::new();
-    table.load_style(match form {
-        Form::Terminal => UTF8_HORIZONTAL_ONLY,
-        Form::Markdown => ASCII_MARKDOWN,
-    });
+    let mut table = match form {
+        Form::Terminal => terminal(Style::stdout()),
+        Form::Markdown => markdown(),
+    };
     table.set_header([String::new()].into_iter().chain(threads.iter().map(|n| self::threads(*n))));
     for (peer, driver) in plan.peers.iter().enumerate() {
         let of = |threads: &u32| match results.cell(&workload.to_string(), *threads, driver.about.name) {
@@ -175,10 +174,7 @@ fn table(plan: &Plan, results: &Results, workload: Workload, form: Form, figure:
         };
         table.add_row([driver.about.name.to_owned()].into_iter().chain(threads.iter().map(of)));
     }
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table.to_string()
+    right_aligned(table, 1).to_string()
 }
 
 /// `1 thread`.
@@ -219,7 +215,7 @@ pub(crate) fn row(results: &Results, cell: &Cell) -> String {
 #[cfg(test)]
 mod tests {
     use clap::Parser as _;
-    use flifo::sampler::Machine;
+    use flifo::results::Machine;
 
     use super::*;
     use crate::args::Args;

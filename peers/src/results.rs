@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use flifo::bench::control::Reading;
-use flifo::figures::quantile_us;
+use flifo::measure::admission::control::Reading;
+use flifo::measure::scheduler::quantile_us;
 use flifo::results::HostFigures;
-use flifo::sampler::Machine;
-use flifo::statistics::{Spread, paired_ratio};
+use flifo::results::Machine;
+use flifo::support::statistics::{Spread, paired_ratio};
 use serde::Serialize;
 
 use crate::plan::{LeftOut, Plan, Step};

@@ -8,8 +8,8 @@
 //! ```
 //! The sum of all `k` is the number of executed updates, which every check compares with the acknowledged ones.
 
-use flifo::workload::row::{C_BYTES, PAD_BYTES, digit_groups};
-use flifo::workload::{Random, stream};
+use flifo::measure::workload::row::{C_BYTES, PAD_BYTES, digit_groups};
+use flifo::measure::workload::{Random, stream};
 
 const K_BYTES: usize = 8;
 /// Bytes of a value.

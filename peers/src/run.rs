@@ -5,13 +5,14 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use flifo::cli::Bytes;
-use flifo::command::{Ended, command_line};
-use flifo::error::Error;
-use flifo::output::{check_all_writable, replace_file};
-use flifo::progress::{Progress, SweepBar};
-use flifo::sampler::{Machine, Sampler, Server};
-use flifo::{clock, interrupt, limits};
+use flifo::commands::common::{Ended, command_line};
+use flifo::measure::sampler::{self, Sampler, Server};
+use flifo::results::Machine;
+use flifo::support::error::Error;
+use flifo::support::output::{check_all_writable, replace_file};
+use flifo::support::progress::{Progress, SweepBar};
+use flifo::support::size::Bytes;
+use flifo::support::{clock, interrupt, limits};
 use tempfile::TempDir;
 
 use crate::args::Args;
@@ -39,7 +40,7 @@ const DESCRIPTORS: u64 = 2_000;
 pub(crate) fn run(args: &Args) -> Result<Ended, Error> {
     let begun = Instant::now();
     let dir = directory(args);
-    let machine = Machine::detect(&dir);
+    let machine = sampler::machine(&dir);
     let plan = Plan::new(args, machine.cores.max(1))?;
     check_all_writable([&args.json, &args.markdown].into_iter().flatten())?;
     check_limits(&plan, &dir)?;
@@ -86,7 +87,7 @@ fn directory(args: &Args) -> PathBuf {
     let temporary = std::env::temp_dir();
     match &args.dir {
         Some(dir) => dir.clone(),
-        None if Machine::detect(&temporary).file_system == "tmpfs" => PathBuf::from("."),
+        None if sampler::machine(&temporary).file_system == "tmpfs" => PathBuf::from("."),
         None => temporary,
     }
 }
@@ -141,7 +142,7 @@ fn measure(plan: &Plan, temp: &TempDir, progress: &Progress, results: &mut Resul
     let rows: Vec<Row> = row::rows(plan.seed, plan.rows).collect();
     let mut bases = Vec::new();
     for driver in &plan.peers {
-        if interrupt::is_asked() {
+        if interrupt::is_requested() {
             return Ok(Ended::Interrupted);
         }
         bar.running(&format!("loading {}", driver.about.name));
@@ -163,7 +164,7 @@ fn measure(plan: &Plan, temp: &TempDir, progress: &Progress, results: &mut Resul
                 Workload::Load => load_step(plan, step, temp.path(), &rows, results, &bar),
                 _ => cell_step(plan, step, &mut kept, base, temp.path(), results, &bar)?,
             },
-            _ => interrupt::is_asked(),
+            _ => interrupt::is_requested(),
         };
         bar.advance();
         if interrupted {
@@ -280,7 +281,7 @@ fn load_step(
         }
         Err(text) => failed(results, bar, name, &describe(plan, step), &text),
     }
-    interrupt::is_asked()
+    interrupt::is_requested()
 }
 
 /// A cell; true if Ctrl-C came.
@@ -312,7 +313,7 @@ fn cell_step(
     {
         failed(results, bar, name, &format!("after {}", describe(plan, step)), &cell::text(fail));
     }
-    Ok(interrupt::is_asked())
+    Ok(interrupt::is_requested())
 }
 
 fn measured(plan: &Plan, step: &Step, round: Round, results: &mut Results, bar: &SweepBar) {
@@ -324,9 +325,7 @@ fn measured(plan: &Plan, step: &Step, round: Round, results: &mut Results, bar: 
 
 /// Writes the requested files, each even if the other fails.
 fn keep(args: &Args, plan: &Plan, results: &Results) -> Result<(), Error> {
-    let write = |path: &Path, text: String| -> Result<(), Error> {
-        replace_file(path, text.as_bytes()).map_err(|error| Error::Report(error.into()))
-    };
+    let write = |path: &Path, text: String| -> Result<(), Error> { Ok(replace_file(path, text.as_bytes())?) };
     let json = || serde_json::to_string_pretty(results).expect("keys are text and figures are numbers");
     let saved = args.json.as_deref().map_or(Ok(()), |path| write(path, json()));
     let markdown = || report::text(plan, results, Form::Markdown);

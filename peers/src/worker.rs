@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-use flifo::bench::control::{Control, Phase};
-use flifo::clock;
-use flifo::error::Error;
-use flifo::thread_group::Driver;
+use flifo::measure::admission::control::{Control, Phase};
+use flifo::measure::thread_group::Driver;
+use flifo::support::clock;
+use flifo::support::error::Error;
 
 use crate::actor::Actor;
 use crate::store::{Done, Fail, Handle, Store};

@@ -1,325 +1,132 @@
-//! The page of a sweep or a bench, in the [frame](super::frame).
+//! The self-contained page: style, script, plotly's library, and charts in one file.
+//!
+//! The page fetches nothing. The library comes out of the `plotly` crate; the rest of that crate's output (MathJax, a
+//! content delivery network) is left out. The page's own security policy forbids every request, so that a mistake here
+//! shows as an error in the tests and not as traffic from the reader's browser.
 
-use super::ReportError;
-use super::analysis::{Panel, bound, panels};
-use super::charts::charts;
-use super::conclusion::conclusion;
-use super::frame::{self, Page, escape};
-use super::{changes, format, others, server, versus};
-use crate::published::{Comparison, Flifo2009, Verdict, compare};
-use crate::results::{Cell, Results};
+use serde_json::{Map, Value, json};
 
-/// The page as HTML.
-pub fn html(results: &Results) -> Result<String, ReportError> {
-    let panels = panels(results);
-    if panels.is_empty() {
-        return Err(ReportError::Empty);
-    }
-    let published = Flifo2009::load();
-    let mut page = Page::default();
-    let sections: String = panels.iter().map(|panel| section(panel, &published, &mut page)).collect();
-    let head = head(results, &panels);
-    Ok(page.document(&panels[0].heading(), &head, &sections, &results.machine.flifo_version))
+use super::chart::Chart;
+use super::palette::COLOURS;
+
+const STYLE: &str = include_str!("page.css");
+const SCRIPT: &str = include_str!("page.js");
+const POLICY: &str =
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:";
+
+/// A page while it is put together.
+#[derive(Default)]
+pub(crate) struct Page {
+    specs: Vec<Value>,
 }
 
-fn head(results: &Results, panels: &[Panel<'_>]) -> String {
-    let machine = &results.machine;
-    let settings = &results.settings;
-    let is_bench = panels.iter().any(Panel::is_bench);
-    let read_write_ranges = match settings.read_write_range_size {
-        0 => String::new(),
-        range => format!(" (read-write: {range})"),
-    };
-    let mut facts = vec![
-        (
-            "machine",
-            format!(
-                "{}, {} cores, {} memory, {}, {}",
-                machine.cpu_model,
-                machine.cores,
-                format::bytes(machine.memory_bytes),
-                machine.kernel,
-                machine.file_system
-            ),
-        ),
-        (
-            "data",
-            format!(
-                "{} rows, ranges of {}{}, buffer pool {} in {} instances, {} data files, {}, seed {}",
-                format::count(settings.rows as f64),
-                settings.range_size,
-                read_write_ranges,
-                format::bytes(settings.buffer_pool_bytes),
-                settings.buffer_pool_instances,
-                settings.data_files,
-                if settings.direct_io { "direct I/O" } else { "buffered I/O" },
-                settings.seed
-            ),
-        ),
-        (
-            "statement",
-            format!("{} us of CPU time per slot besides the engine's own", settings.statement_work_us),
-        ),
-        (
-            "rounds",
-            format!(
-                "{} of {} s each after {} s of load, settings interleaved",
-                settings.rounds, settings.round_s, settings.warmup_s
-            ),
-        ),
-        ("started", format!("{}, took {:.0} s", results.started_at, results.elapsed_s)),
-    ];
-    if let Some(engine) = changes::described(results) {
-        facts.insert(3, ("changes", engine));
+impl Page {
+    /// The charts as figures, the wide ones first; in between what the caller wants there.
+    pub(crate) fn figures(&mut self, charts: Vec<Chart>, between: &str) -> String {
+        let (wide, small): (Vec<Chart>, Vec<Chart>) = charts.into_iter().partition(|chart| chart.wide);
+        let (wide, small) = (self.grid(wide), self.grid(small));
+        format!("{wide}{between}{small}")
     }
-    if let Some(server) = server::described(results) {
-        let data = format!(
-            "{} rows, ranges of {} (read-write: {}), seed {}",
-            format::count(settings.rows as f64),
-            settings.range_size,
-            settings.read_write_range_size,
-            settings.seed
-        );
-        facts.splice(
-            1..3,
-            [
-                ("server", server),
-                ("data", data),
-                ("clients", format!("{} event loops", settings.client_threads)),
-            ],
-        );
-    }
-    // A bench has no data, and what a statement does is its load's name.
-    facts.retain(|(name, _)| !(is_bench && ["data", "statement"].contains(name)));
-    let counted = panels.first().map_or("connections", Panel::counted);
-    let leads: String = panels
-        .iter()
-        .map(|panel| {
-            format!(
-                "<div class=\"lead\"><p class=\"which\">{}</p><p class=\"conclusion\">{}</p></div>\n",
-                escape(&panel.heading()),
-                escape(&conclusion(panel))
-            )
-        })
-        .collect();
-    let mut warning: String = server::failures(results)
-        .into_iter()
-        .map(|failure| format!("<p class=\"warning\">Not measured: {}</p>\n", escape(&failure)))
-        .collect();
-    // With several panels, each conclusion names its panel.
-    let of = |panel: &Panel<'_>| match panels {
-        [_] => String::new(),
-        _ => format!("{}: ", panel.heading()),
-    };
-    let redo = panels.iter().filter_map(|panel| Some((panel, changes::warning(panel)?)));
-    let others =
-        panels.iter().flat_map(|panel| others::notes(panel).into_iter().map(move |note| (panel, note)));
-    for (panel, text) in redo.chain(others) {
-        warning += &format!("<p class=\"warning\">{}{}</p>\n", escape(&of(panel)), escape(&text));
-    }
-    if results.interrupted {
-        warning +=
-            "<p class=\"warning\">The run was interrupted: some cells have fewer rounds, or none.</p>\n";
-    }
-    let leads = format!("{leads}{warning}\n");
-    frame::head(&format!("throughput against {counted}"), &leads, &results.command_line, &facts)
-}
 
-fn section(panel: &Panel<'_>, published: &Flifo2009, page: &mut Page) -> String {
-    let card = published_card(&compare(panel, published), published);
-    format!(
-        "<section>\n<h2>{}</h2>\n{}{}</section>\n",
-        escape(&panel.heading()),
-        page.figures(charts(panel, published), &card),
-        cell_table(panel)
-    )
-}
-
-fn published_card(comparisons: &[Comparison], published: &Flifo2009) -> String {
-    if comparisons.is_empty() {
-        return String::new();
+    fn grid(&mut self, charts: Vec<Chart>) -> String {
+        if charts.is_empty() {
+            return String::new();
+        }
+        let figures: String = charts.into_iter().map(|chart| self.figure(chart)).collect();
+        format!("<div class=\"grid\">\n{figures}</div>\n")
     }
-    let row = |comparison: &Comparison| {
-        let class = match comparison.verdict {
-            Some(Verdict::Holds) => "holds",
-            Some(Verdict::Fails) => "fails",
-            _ => "between",
+
+    fn figure(&mut self, chart: Chart) -> String {
+        let index = self.specs.len();
+        self.specs.push(chart.spec);
+        let class = if chart.wide { " class=\"wide\"" } else { "" };
+        let button = if chart.switchable {
+            format!("<button type=\"button\" data-log=\"{index}\" aria-pressed=\"false\">log y</button>")
+        } else {
+            String::new()
         };
+        let (title, note) = (escape(&chart.title), escape(&chart.note));
         format!(
-            "<tr><td>{}</td><td>{}</td><td>{}</td><td class=\"{class}\">{}</td></tr>\n",
-            escape(comparison.claim),
-            comparison.published.map_or("-".into(), |p| format!("{p:.2}")),
-            escape(&format::ratio(comparison.measured)),
-            comparison.verdict.map_or("", Verdict::words),
+            "<figure{class}><figcaption><h3>{title}</h3>{button}<p>{note}</p></figcaption>\
+             <div class=\"chart\" data-chart=\"{index}\" role=\"img\" aria-label=\"{title}\"></div></figure>\n"
         )
-    };
-    let rows: String = comparisons.iter().map(row).collect();
-    let sentences: String =
-        comparisons.iter().map(|c| format!("<li>{}</li>\n", escape(&c.sentence))).collect();
-    let unsaid: String =
-        published.unsaid.iter().map(|text| format!("<li>Unsaid there: {}.</li>\n", escape(text))).collect();
-    format!(
-        "<div class=\"card\"><h3>Published, and here</h3>\n<div class=\"scroll\" tabindex=\"0\"><table class=\"words\"><thead><tr>\
-         <th>ratio</th><th>{} ({})</th><th>here: median lowest..highest</th><th></th></tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n\
-         <ul class=\"plain\">{sentences}</ul>\n\
-         <ul class=\"plain\"><li>Source: {}, {}, {}; {}. Other CPUs and another server: ratios only.</li>\n{unsaid}</ul></div>\n",
-        published.year,
-        escape(&published.server),
-        escape(&published.source),
-        published.year,
-        escape(&published.server),
-        escape(&published.workload),
-    )
-}
-
-/// Every cell of the panel, in full.
-fn cell_table(panel: &Panel<'_>) -> String {
-    const HEAD: [&str; 19] = [
-        "limit",
-        "statements/s",
-        "p50 ms",
-        "p95 ms",
-        "p99 ms",
-        "longest ms",
-        "switches/st",
-        "W µs",
-        "S µs",
-        "1 + W/S",
-        "run queue",
-        "user",
-        "system",
-        "idle",
-        "iowait",
-        "server",
-        "client",
-        "variation",
-        "disk reads/s",
-    ];
-    type Fields = fn(&Cell) -> Vec<String>;
-    let (who, names, fields_of): (&str, &[&str], Fields) = match (panel.is_bench(), panel.is_server()) {
-        (true, _) => ("variant", &versus::page::HEAD, versus::page::cell_fields),
-        (_, true) => ("policy", &server::HEAD, server::cell_fields),
-        _ => ("policy", &HEAD, cell_fields),
-    };
-    let first = ["threads", who];
-    let more: &[&str] = if changes::are_in(panel) { &changes::HEAD } else { &[] };
-    let head: String = first.iter().chain(names).chain(more).map(|name| format!("<th>{name}</th>")).collect();
-    let mut rows = String::new();
-    for &threads in &panel.threads {
-        let mut class = " class=\"group\"";
-        for curve in &panel.curves {
-            let Some(cell) = curve.at(threads) else { continue };
-            let mut fields = fields_of(cell);
-            if !more.is_empty() {
-                fields.extend(changes::cell_fields(cell));
-            }
-            let fields: String = fields.iter().map(|field| format!("<td>{field}</td>")).collect();
-            rows += &format!("<tr{class}><td>{threads}</td><td>{}</td>{fields}</tr>\n", escape(&curve.label));
-            class = "";
-        }
     }
+
+    /// The whole document; `head` and `sections` are HTML, `title` and `version` text.
+    pub(crate) fn document(self, title: &str, head: &str, sections: &str, version: &str) -> String {
+        format!(
+            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+             <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+             <title>flifo: {title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n{head}<main>\n{sections}</main>\n\
+             <footer><div class=\"inner\">Drawn by flifo {version}. Drag over a chart to enlarge, click twice to come back, click a name to hide its line. \
+             This page asks the network for nothing.</div></footer>\n\
+             <script type=\"application/json\" id=\"charts\">{charts}</script>\n\
+             <script type=\"application/json\" id=\"palettes\">{palettes}</script>\n\
+             <script>{library}</script>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n",
+            title = escape(title),
+            version = escape(version),
+            charts = json_in_script(&Value::Array(self.specs)),
+            palettes = json_in_script(&palettes()),
+            library = library(),
+        )
+    }
+}
+
+/// The head of the page: the subject, conclusions (HTML), and the facts.
+pub(crate) fn head(about: &str, leads: &str, command_line: &str, facts: &[(&str, String)]) -> String {
+    let facts: String =
+        facts.iter().map(|(name, fact)| format!("<dt>{name}</dt><dd>{}</dd>\n", escape(fact))).collect();
     format!(
-        "<div class=\"card\"><details open><summary>All cells: medians of the rounds, % of all CPUs</summary>\n\
-         <div class=\"scroll\" tabindex=\"0\"><table><thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody></table></div></details></div>\n"
+        "<header>\n<div class=\"bar\"><h1>flifo <small>{}</small></h1>\
+         <button id=\"theme\" type=\"button\">light / dark</button></div>\n{leads}\
+         <dl class=\"facts\">\n<dt>command</dt><dd><code>{}</code></dd>\n{facts}</dl>\n</header>\n",
+        escape(about),
+        escape(command_line)
     )
 }
 
-fn cell_fields(cell: &Cell) -> Vec<String> {
-    let summary = &cell.summary;
-    let median = |figure: fn(&crate::results::Round) -> Option<f64>| cell.spread(figure).map(|s| s.median);
-    let limit = if cell.key.concurrency == 0 { "-".into() } else { cell.key.concurrency.to_string() };
-    let mut fields = vec![limit, format::with_spread(cell.throughput())];
-    fields.extend(
-        [
-            summary.p50_median_ms,
-            summary.p95_median_ms,
-            summary.p99_median_ms,
-            summary.longest_ms,
-            summary.context_switches_median_per_statement,
-            summary.woken_to_running_p50_median_us,
-            summary.running_p50_median_us,
-            bound(cell).map(|bound| bound.median),
-            median(|r| r.host.run_queue),
-        ]
-        .map(format::maybe),
-    );
-    fields.extend(
-        [
-            median(|r| r.host.cpu_user),
-            median(|r| r.host.cpu_system),
-            median(|r| r.host.cpu_idle),
-            median(|r| r.host.cpu_iowait),
-            median(|r| r.host.cpu_server),
-            median(|r| r.host.cpu_client),
-        ]
-        .map(format::percent),
-    );
-    fields.extend(
-        [summary.connection_variation_median, median(|r| r.disk.disk_reads_per_s)].map(format::maybe),
-    );
-    fields
+/// Text for an element or an attribute.
+pub(crate) fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
+/// Plotly's library alone: the first of the scripts that the crate embeds.
+pub(crate) fn library() -> String {
+    let scripts = plotly::Plot::offline_js_sources();
+    let body = scripts.split_once("</script>").map_or("", |(first, _)| first);
+    body.split_once('>').map_or("", |(_, library)| library).to_owned()
+}
+
+fn palettes() -> Value {
+    let side = |pick: fn(&(&str, &'static str, &'static str)) -> &'static str| -> Map<String, Value> {
+        COLOURS.iter().map(|entry| (entry.0.to_owned(), pick(entry).into())).collect()
+    };
+    json!({"light": side(|c| c.1), "dark": side(|c| c.2)})
+}
+
+/// JSON that cannot end its script element.
+fn json_in_script(value: &Value) -> String {
+    value.to_string().replace('<', "\\u003c")
+}
+
+/// What a reader sees of a page, a line for each block of text.
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::report::fixture;
-
-    #[test]
-    fn the_page_is_whole_and_fetches_nothing() {
-        let page = html(&fixture::results()).unwrap();
-        assert!(page.contains("plotly.js v") && page.ends_with("</html>\n"));
-        assert!(!page.contains("MathJax.js") && !page.contains("tex-svg"), "MathJax is 2 MB without use");
-        let own = page.replace(&frame::library(), "");
-        assert!(!own.contains("http://") && !own.contains("https://"), "an address outside the library");
-        assert!(!own.contains("<link") && !own.contains("src="));
-    }
-
-    #[test]
-    fn what_a_user_typed_stays_text() {
-        let mut results = fixture::results();
-        results.command_line = "flifo --data '</script><script>alert(1)</script>'".into();
-        results.cells[0].key.policy = "</script><b>".into();
-        let page = html(&results).unwrap();
-        assert!(!page.contains("<script>alert") && !page.contains("</script><b>"));
-        assert!(page.contains("&lt;/script&gt;&lt;script&gt;alert(1)"));
-    }
-
-    #[test]
-    fn a_warning_says_of_which_panel_it_is() {
-        let mut results = fixture::results();
-        let last = results.cells.last_mut().unwrap();
-        last.rounds[0].seconds[1].cpu_server = Some(0.0);
-        let workload = last.key.workload.clone();
-        let page = html(&results).unwrap();
-        assert!(page.contains(&format!("<p class=\"warning\">{workload}, ")), "{workload}");
-        // With one panel, names are unnecessary.
-        results.cells.retain(|cell| cell.key.workload == workload);
-        assert!(html(&results).unwrap().contains("<p class=\"warning\">In 1 of "));
-    }
-
-    #[test]
-    fn a_server_s_page_names_it() {
-        let page = html(&fixture::server()).unwrap();
-        let own = page.replace(&frame::library(), "");
-        assert!(own.contains("10.11.6-MariaDB at unix:/made/up.sock") && own.contains("server µs/st"));
-        assert!(own.contains("Not measured: hot-rows-100") && !own.contains("data files"));
-    }
-
-    #[test]
-    fn a_page_of_changes_tells_what_they_took() {
-        let page = html(&fixture::writing()).unwrap();
-        let own = page.replace(&frame::library(), "");
-        for expected in ["redo log of 128 MiB", "<th>hard stops</th>", "Lowest second", "Transactions"] {
-            assert!(own.contains(expected), "{expected}");
+pub(crate) fn visible(page: &str) -> String {
+    let mut text = page.to_owned();
+    for element in ["script", "style"] {
+        while let Some(start) = text.find(&format!("<{element}")) {
+            let end = text[start..].find(&format!("</{element}>")).expect("an element that ends");
+            text.replace_range(start..start + end + element.len() + 3, "\n");
         }
-        assert!(!html(&fixture::results()).unwrap().contains("<th>hard stops</th>"));
     }
-
-    #[test]
-    fn nothing_measured_is_an_error_that_says_so() {
-        let mut results = fixture::results();
-        results.cells.clear();
-        assert!(html(&results).unwrap_err().to_string().contains("nothing to draw"));
+    let mut lines = String::new();
+    for part in text.split('<').map(|part| part.split_once('>').map_or(part, |(_, text)| text)) {
+        let words: Vec<&str> = part.split_whitespace().collect();
+        if !words.is_empty() {
+            lines += &words.join(" ");
+            lines.push('\n');
+        }
     }
+    lines.replace(env!("CARGO_PKG_VERSION"), "VERSION")
 }

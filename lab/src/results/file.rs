@@ -4,7 +4,10 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use super::SCHEMA;
+use crate::support::error::WriteError;
+
+/// The version of the layout described in `docs/results.md`.
+pub const SCHEMA: u32 = 1;
 
 /// Bytes of a file at the most: an hour's sweep with all of its seconds has some megabytes.
 const BYTES_MAX: u64 = 256 << 20;
@@ -14,8 +17,8 @@ const BYTES_MAX: u64 = 256 << 20;
 pub enum ResultsError {
     #[error("cannot read {}: {source}", path.display())]
     Read { path: PathBuf, source: io::Error },
-    #[error("cannot write {}: {source}; choose a directory that exists and has room", path.display())]
-    Write { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Write(#[from] WriteError),
     #[error("not a results file of flifo: {} has more than {} MiB", path.display(), BYTES_MAX >> 20)]
     TooLong { path: PathBuf },
     #[error("not a results file of flifo: {0}")]

@@ -1,6 +1,6 @@
 //! What the issue wants, beside what was measured.
 
-use flifo::statistics::Spread;
+use flifo::support::statistics::Spread;
 
 use crate::measure::Figures;
 use crate::plan::What;

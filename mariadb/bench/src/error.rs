@@ -40,7 +40,7 @@ pub enum Error {
     #[error("{}: {source}", path.display())]
     File { path: PathBuf, source: std::io::Error },
     #[error("{0}")]
-    Lab(#[from] flifo::error::Error),
+    Lab(#[from] flifo::support::error::Error),
     #[error("{0}")]
     Results(#[from] flifo::results::ResultsError),
     #[error("interrupted")]

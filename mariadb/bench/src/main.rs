@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
-use flifo::error::{EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE};
-use flifo::interrupt;
-use flifo::output::{check_all_writable, replace_file};
+use flifo::support::error::{EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE};
+use flifo::support::interrupt;
+use flifo::support::output::{check_all_writable, replace_file};
 use flifo_mariadb_bench::plan::{Cli, Command, Plan, What};
 use flifo_mariadb_bench::{Error, Result, matrix, moments, report, run};
 use serde::Serialize;
@@ -102,7 +102,7 @@ impl Files<'_> {
                 written = written.and(replace_file(file, text.as_bytes()));
             }
         }
-        written?;
+        written.map_err(flifo::support::error::Error::from)?;
         Ok(match (interrupted, empty) {
             (true, _) => EXIT_INTERRUPTED,
             (false, true) => EXIT_FAILURE,

@@ -7,10 +7,10 @@
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
-use flifo::clock;
-use flifo::interrupt;
-use flifo::report::format;
-use flifo::statistics::Spread;
+use flifo::support::clock;
+use flifo::support::format;
+use flifo::support::interrupt;
+use flifo::support::statistics::Spread;
 use serde::Serialize;
 
 use crate::dataset::dataset;
@@ -96,7 +96,7 @@ pub fn run(plan: &Plan, command_line: String) -> Result<Results<Cell>> {
         {
             notes.push(error.to_string());
         }
-        if !interrupt::is_asked() {
+        if !interrupt::is_requested() {
             notes.extend(settle(plan, &mut servers));
         }
         for note in notes {
@@ -107,11 +107,11 @@ pub fn run(plan: &Plan, command_line: String) -> Result<Results<Cell>> {
         if cell.turns.iter().all(|turns| !turns.is_empty()) {
             results.cells.push(cell);
         }
-        if interrupt::is_asked() {
+        if interrupt::is_requested() {
             break;
         }
     }
-    results.interrupted = interrupt::is_asked();
+    results.interrupted = interrupt::is_requested();
     results.elapsed_s = begun.elapsed().as_secs_f64();
     Ok(results)
 }

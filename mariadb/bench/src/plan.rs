@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use clap::builder::RangedU64ValueParser;
 use clap::{Parser, Subcommand, ValueEnum};
-use flifo::cli::Bytes;
-use flifo::command::without_repeats;
+use flifo::commands::common::without_repeats;
+use flifo::support::size::Bytes;
 use serde::Serialize;
 
 use crate::matrix;

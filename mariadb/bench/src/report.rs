@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use comfy_table::presets::ASCII_MARKDOWN;
 use comfy_table::{ContentArrangement, Table};
-use flifo::report::format::{bytes, count};
-use flifo::statistics::Spread;
+use flifo::support::format::{bytes, count};
+use flifo::support::statistics::Spread;
 
 use crate::bars::{Verdict, of_stock, verdicts};
 use crate::measure::Figures;

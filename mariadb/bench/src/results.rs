@@ -1,7 +1,7 @@
 //! All that a run found, as `--json` writes it.
 
-use flifo::sampler::Machine;
-use flifo::statistics::{Spread, paired_ratio};
+use flifo::results::Machine;
+use flifo::support::statistics::{Spread, paired_ratio};
 use serde::Serialize;
 
 use crate::measure::Figures;
@@ -64,7 +64,7 @@ impl<C> Results<C> {
             started_at,
             elapsed_s: 0.0,
             interrupted: false,
-            machine: Machine::detect(&std::env::temp_dir()),
+            machine: flifo::measure::sampler::machine(&std::env::temp_dir()),
             mariadb_version,
             sysbench_version,
             server_options: plan.settings.server(),

@@ -3,9 +3,9 @@
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use flifo::clock;
-use flifo::interrupt;
-use flifo::report::format;
+use flifo::support::clock;
+use flifo::support::format;
+use flifo::support::interrupt;
 use flifo_mariadb::{Options, Plugin};
 
 use crate::dataset::{Dataset, dataset};
@@ -42,7 +42,7 @@ pub fn run(mut plan: Plan, command_line: String) -> Result<Results> {
     let versions = (mariadb_version, sysbench_version);
     let mut results = Results::begin(&plan, command_line, started_at, versions);
     measure(&plan, &dataset, servers, &mut results);
-    results.interrupted = interrupt::is_asked();
+    results.interrupted = interrupt::is_requested();
     results.elapsed_s = begun.elapsed().as_secs_f64();
     Ok(results)
 }
@@ -60,7 +60,7 @@ pub(crate) fn start(plan: &Plan, dataset: &Dataset) -> Result<Vec<Running>> {
         say(&format!("starting a server for {whose}, on a copy of the data"));
         let server = Running::start(&variant, options, dataset, warm);
         servers.push(server.map_err(Error::of(whose))?);
-        if interrupt::is_asked() {
+        if interrupt::is_requested() {
             return Err(Error::Interrupted);
         }
     }
@@ -120,7 +120,7 @@ fn measure(plan: &Plan, dataset: &Dataset, mut servers: Vec<Running>, results: &
                         format!("{}, {connections}, {}, round {}", workload.name(), variant.name, round + 1);
                     results.notes.push(format!("{place}: {note}"));
                 }
-                if interrupt::is_asked() {
+                if interrupt::is_requested() {
                     return;
                 }
             }

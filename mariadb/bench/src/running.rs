@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use flifo::clock;
-use flifo::interrupt;
+use flifo::support::clock;
+use flifo::support::interrupt;
 use flifo_mariadb::mysql::Conn;
 use flifo_mariadb::mysql::prelude::Queryable;
 use flifo_mariadb::{Options, PrivateServer};

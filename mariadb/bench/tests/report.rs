@@ -1,6 +1,6 @@
 //! Verdicts and tables of results made by hand.
 
-use flifo::sampler::Machine;
+use flifo::results::Machine;
 use flifo_mariadb_bench::bars::{Target, verdicts};
 use flifo_mariadb_bench::measure::Figures;
 use flifo_mariadb_bench::plan::What;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use clap::Parser as _;
+use flifo::measure::thread_group::Driver as _;
 use flifo::results::HostFigures;
-use flifo::thread_group::Driver as _;
 
 use super::*;
 use crate::args::Args;

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, RangedU64ValueParser};
-use flifo::cli::Bytes;
+use flifo::support::size::Bytes;
 
 use super::loads::LOADS;
 use crate::plan::setting;

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use comfy_table::presets::{ASCII_MARKDOWN, NOTHING};
 use comfy_table::{ContentArrangement, Table};
-use flifo::report::format::count;
+use flifo::support::format::count;
 
 use super::loads::LOADS;
 use super::results::{Cell, Results, Summary};
@@ -230,7 +230,7 @@ impl Cell {
 #[cfg(test)]
 pub(super) mod tests {
     use clap::Parser;
-    use flifo::sampler::Machine;
+    use flifo::results::Machine;
 
     use super::super::plan::Plan;
     use super::super::results::tests::cell;

@@ -1,7 +1,7 @@
 //! All that a run of the matrix found, as `--json` writes it.
 
-use flifo::sampler::Machine;
-use flifo::statistics::median;
+use flifo::results::Machine;
+use flifo::support::statistics::median;
 use serde::Serialize;
 
 use super::plan::{Place, Plan, SliceTimes, Times};

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use flifo::clock;
-use flifo::interrupt;
-use flifo::sampler::Machine;
+use flifo::measure::sampler;
+use flifo::support::clock;
+use flifo::support::interrupt;
 
 use super::clients::Clients;
 use super::loads::Load;
@@ -34,7 +34,7 @@ pub fn run(plan: &Plan, command_line: String) -> Result<Results> {
         started_at,
         elapsed_s: 0.0,
         interrupted: false,
-        machine: Machine::detect(&std::env::temp_dir()),
+        machine: sampler::machine(&std::env::temp_dir()),
         mariadb_version: String::new(),
         sysbench_version,
         rows: plan.settings.rows,
@@ -50,7 +50,7 @@ pub fn run(plan: &Plan, command_line: String) -> Result<Results> {
     let files = Files::new()?;
     let mut run = Run { plan, dataset: &dataset, files: &files, begun, servers: None, failed: Vec::new() };
     run.all(&mut results)?;
-    results.interrupted = interrupt::is_asked();
+    results.interrupted = interrupt::is_requested();
     results.elapsed_s = begun.elapsed().as_secs_f64();
     Ok(results)
 }
@@ -82,7 +82,7 @@ impl Run<'_> {
                 break;
             }
             self.cell(at, results)?;
-            if interrupt::is_asked() {
+            if interrupt::is_requested() {
                 break;
             }
         }
@@ -168,7 +168,7 @@ impl Run<'_> {
         let mut notes = Vec::new();
         let mut done = 0;
         for load in parts.into_iter().cycle() {
-            if done >= rounds || interrupt::is_asked() {
+            if done >= rounds || interrupt::is_requested() {
                 break;
             }
             let clients = Clients {
@@ -261,7 +261,7 @@ impl Part<'_> {
         let mut notes = Vec::new();
         let kill = [format!("KILL USER {}@localhost", sysbench::USER)];
         for (server, variant) in self.servers.iter_mut().zip(&self.plan.variants) {
-            if interrupt::is_asked() {
+            if interrupt::is_requested() {
                 break;
             }
             let is_over =

@@ -83,7 +83,7 @@ impl Servers {
                 Running::start(variant, options, dataset, warm).map_err(Error::of(&variant.name))?;
             server.execute(&prepared()).map_err(Error::of(&variant.name))?;
             servers.push(server);
-            if flifo::interrupt::is_asked() {
+            if flifo::support::interrupt::is_requested() {
                 return Err(Error::Interrupted);
             }
         }

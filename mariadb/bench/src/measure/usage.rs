@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use flifo::sampler::{Switches, process_ns};
+use flifo::measure::sampler::{Switches, process_ns};
 
 /// After some threads' files.
 const PAUSE: Duration = Duration::from_millis(1);

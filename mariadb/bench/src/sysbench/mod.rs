@@ -10,7 +10,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use flifo::interrupt;
+use flifo::support::interrupt;
 use flifo_mariadb::spawn;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -191,7 +191,7 @@ impl Load {
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }
-            if interrupt::is_asked() {
+            if interrupt::is_requested() {
                 return Err(Error::Interrupted);
             }
         }

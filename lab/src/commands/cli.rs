@@ -1,0 +1,173 @@
+//! The command line, and the checks that need no system access: a command line that passes them can be planned.
+
+use clap::{Parser, Subcommand};
+
+use super::bench::args::BenchCommand;
+use super::check::args::{CheckArgs, EXIT_CODES as CHECK_EXIT_CODES};
+use super::common::EXIT_CODES;
+use super::experiment::args::ExperimentCommand;
+use super::iobench::args::{EXAMPLES as IOBENCH_EXAMPLES, IobenchArgs};
+use super::report::args::ReportArgs;
+use super::stat::args::StatArgs;
+use super::sweep::args::{EXAMPLES as SWEEP_EXAMPLES, SweepArgs};
+use crate::measure::server::without_addresses;
+use crate::support::error::Error;
+
+const FIRST_STEPS: &str = "First steps:
+  flifo sweep --quick --html sweep.html                the embedded engine
+  flifo sweep --target mysql://app@127.0.0.1/sbtest    a live MariaDB or MySQL
+  flifo iobench DIR --quick --advise                   the disk of a database
+
+flifo COMMAND --help has examples and exit codes.";
+
+/// Measure databases under many connections, and the storage below them
+#[derive(Debug, Parser)]
+#[command(name = "flifo", version, after_help = FIRST_STEPS, disable_help_subcommand = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Measure throughput against connections, policy by policy
+    ///
+    /// Loads a table of the sysbench kind (once; it is kept in --data), then measures every policy at every number of
+    /// connections. Each round is one pass over all of them, with the policies interleaved (A B C, then C B A), so that
+    /// a temporary slowdown of the machine affects neighbours alike.
+    ///
+    /// The first Ctrl-C ends the running cell, then prints and saves the measurements so far; the second ends at once.
+    #[command(after_help = EXIT_CODES, after_long_help = SWEEP_EXAMPLES)]
+    Sweep(Box<SweepArgs>),
+    /// Compare the scheduler, or the engine, with alternatives
+    #[command(after_help = EXIT_CODES)]
+    Bench {
+        #[command(subcommand)]
+        what: BenchCommand,
+    },
+    /// Measure the storage under a database
+    ///
+    /// Writes test files into a directory (DIR/flifo-iobench, removed at the end), then measures every combination of
+    /// workload, block size, files, mode and concurrency. Each round is one pass over all of them, so that a temporary
+    /// slowdown of the machine affects neighbours alike. No other file is ever written.
+    ///
+    /// The first Ctrl-C ends the running cell, then prints and saves the measurements so far; the second ends at once.
+    #[command(after_help = EXIT_CODES, after_long_help = IOBENCH_EXAMPLES)]
+    Iobench(Box<IobenchArgs>),
+    /// Repeat a published study, and compare its claims
+    #[command(after_help = EXIT_CODES)]
+    Experiment {
+        #[command(subcommand)]
+        what: ExperimentCommand,
+    },
+    /// Check a closed database for damage
+    ///
+    /// Verifies every page's checksum and its references, order and shape of every tree, the versions of every row, and
+    /// free pages against used ones. After damage the check continues with the pages it can still reach. A closed
+    /// database is not changed; a database that was not closed is recovered first.
+    #[command(after_help = CHECK_EXIT_CODES)]
+    Check(CheckArgs),
+    /// Describe a closed database: its files, tables and space
+    ///
+    /// Shows the format, the files, whether it was closed, checkpoint and redo log. Then reads every page and shows
+    /// tables and trees with rows, pages and fill, free pages, and the rollback segments' history. Changes nothing.
+    #[command(after_help = CHECK_EXIT_CODES)]
+    Stat(StatArgs),
+    /// One process of `iobench --as processes`; it takes its orders from standard input.
+    #[command(name = "iobench-worker", hide = true)]
+    IobenchWorker,
+    /// Show a saved run again, as tables, page or picture
+    #[command(after_help = EXIT_CODES)]
+    Report(ReportArgs),
+}
+
+impl Cli {
+    /// Parses the command line; otherwise returns the text to print: help, or an error in one line.
+    pub fn parse_args() -> Result<Cli, ParseOutcome> {
+        Cli::try_parse().map_err(|error| {
+            if error.use_stderr() {
+                let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+                let text = without_addresses(error.render().to_string(), words);
+                ParseOutcome::Wrong(Error::Usage(one_line(&text, helpful_command())))
+            } else {
+                ParseOutcome::Help(error)
+            }
+        })
+    }
+}
+
+/// Why no command runs.
+#[derive(Debug)]
+pub enum ParseOutcome {
+    /// A request for help or version.
+    Help(clap::Error),
+    /// The command line is wrong.
+    Wrong(Error),
+}
+
+/// The command whose help the error names.
+fn helpful_command() -> &'static str {
+    match std::env::args_os().nth(1) {
+        Some(word) if word == "bench" => "flifo bench admission",
+        Some(word) if word == "iobench" => "flifo iobench",
+        Some(word) if word == "experiment" => "flifo experiment linux-io-2012",
+        Some(word) if word == "check" => "flifo check",
+        Some(word) if word == "stat" => "flifo stat",
+        Some(word) if word == "report" => "flifo report",
+        _ => "flifo sweep",
+    }
+}
+
+/// clap's message without its frame: the problem, the choices, the help to read.
+fn one_line(rendered: &str, command: &str) -> String {
+    let text: Vec<&str> = rendered
+        .lines()
+        .map(str::trim)
+        .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more information"))
+        .filter(|line| !line.is_empty())
+        .collect();
+    let text = text.join(" ");
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    if text.is_empty() || rendered.contains("Commands:") {
+        return format!("no command given; try '{command}', or 'flifo --help'");
+    }
+    format!("{text}; see '{command} --help'")
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_help_fits_a_terminal_and_names_the_first_steps() {
+        let asked = Cli::command().term_width(80).try_get_matches_from(["flifo", "--help"]);
+        let help = asked.unwrap_err().render().to_string();
+        assert!(help.lines().count() <= 24 && help.lines().all(|line| line.len() <= 80), "{help}");
+        for step in ["flifo sweep --quick", "flifo sweep --target", "flifo iobench DIR"] {
+            assert!(help.contains(step), "{help}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_line_becomes_one_line() {
+        for wrong in [
+            &["flifo", "sweep", "--policy", "fast"][..],
+            &["flifo", "sweep", "--workload", "write"],
+            &["flifo", "sweep", "--threads", "0"],
+            &["flifo", "sweep", "--nonsense"],
+            &["flifo"],
+            &["flifo", "dance"],
+        ] {
+            let error = Cli::try_parse_from(wrong).unwrap_err();
+            let line = one_line(&error.render().to_string(), "flifo sweep");
+            assert!(!line.contains('\n') && line.contains("; ") && !line.starts_with("error"), "{line}");
+        }
+    }
+}

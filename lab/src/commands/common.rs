@@ -1,0 +1,95 @@
+//! Shared by the commands that measure for minutes: how they end, and their command line.
+
+use crate::measure::server;
+use crate::results::database::Checked;
+use crate::support::error::{EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_OK, Error};
+use crate::support::output;
+use crate::support::progress::Progress;
+
+/// The exit codes, for `--help`; a macro so that `concat!` takes it.
+macro_rules! exit_codes {
+    () => {
+        "Exit codes:
+  0    done
+  1    failed while running
+  2    wrong usage
+  3    the data directory or device cannot be used (not flifo's, damaged, not writable, disk full)
+  4    a limit of the system or of the server is too low (descriptors, threads, memory, connections)
+  5    the server of --target cannot be used, or a round on it failed
+  130  interrupted with Ctrl-C; the measurements so far are printed and saved"
+    };
+}
+
+pub(crate) const EXIT_CODES: &str = exit_codes!();
+pub(crate) use exit_codes;
+
+/// How a command ended without an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// Everything was done.
+    Done,
+    /// Ctrl-C; the measurements so far are printed and saved.
+    Interrupted,
+    /// The files of a database are damaged; the damage was reported.
+    DamageFound,
+}
+
+impl Ended {
+    /// How a command ends that checked a database.
+    pub(crate) fn of_check(checked: &Checked) -> Self {
+        if checked.is_sound() { Ended::Done } else { Ended::DamageFound }
+    }
+
+    /// The exit code of the process.
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Ended::Done => EXIT_OK,
+            Ended::Interrupted => EXIT_INTERRUPTED,
+            Ended::DamageFound => EXIT_FAILURE,
+        }
+    }
+}
+
+/// Combines the result of a command with that of its final step, such as saving the measurements. The first error ends
+/// the command; a second one is printed in a line before.
+pub(crate) fn and_afterwards<T>(
+    ended: Result<T, Error>,
+    afterwards: Result<(), Error>,
+    progress: &Progress,
+) -> Result<T, Error> {
+    if let (Err(_), Err(error)) = (&ended, &afterwards) {
+        progress.note(&error.to_string());
+    }
+    ended.and_then(|ended| afterwards.map(|()| ended))
+}
+
+/// An unwritable result is an error: neither exit code of the verdict may stand for it.
+pub(crate) fn print(text: &str) -> Result<(), Error> {
+    output::print(&mut std::io::stdout(), text).map_err(Error::Print)
+}
+
+/// The command line as typed, without passwords.
+pub fn command_line() -> String {
+    server::without_passwords(std::env::args_os().map(|word| word.to_string_lossy().into_owned())).join(" ")
+}
+
+/// The order of the variants in a round: reversed in every second round, so that no variant always goes first, or
+/// always follows the same other one.
+pub fn turns<T: Copy>(all: &[T], round: u32) -> Vec<T> {
+    let mut turns = all.to_vec();
+    if round % 2 == 1 {
+        turns.reverse();
+    }
+    turns
+}
+
+/// The first occurrence of each item.
+pub fn without_repeats<T: Copy + PartialEq>(all: &[T]) -> Vec<T> {
+    let mut unique = Vec::new();
+    for item in all {
+        if !unique.contains(item) {
+            unique.push(*item);
+        }
+    }
+    unique
+}

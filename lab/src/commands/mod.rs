@@ -1,0 +1,62 @@
+//! The commands: a folder each, with its arguments, its plan and its run.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `cli` | the command line |
+//! | `common`, `values` | what commands share: how they end, exit codes, option values |
+//! | `sweep`, `bench`, `iobench`, `experiment`, `check`, `stat`, `report` | a command each |
+//!
+//! A new command is a folder here: `args.rs` with its options, `plan.rs` if it measures many cells, and its run. It gets
+//! a variant of [`cli::Command`] and a line in [`run`]. What it measures goes to [`crate::measure`], what it writes as
+//! JSON to [`crate::results`], what it shows to [`crate::report`].
+//!
+//! This layer imports all others.
+
+pub mod bench;
+pub mod check;
+pub mod cli;
+pub mod common;
+pub mod experiment;
+pub mod iobench;
+pub mod report;
+pub mod stat;
+pub mod sweep;
+pub mod values;
+
+use crate::measure::storage;
+use crate::support::error::Error;
+use crate::support::interrupt;
+use bench::args::BenchCommand;
+use cli::Command;
+use common::Ended;
+use experiment::args::ExperimentCommand;
+
+/// Runs a command.
+pub fn run(command: &Command) -> Result<Ended, Error> {
+    match command {
+        Command::Sweep(args) => {
+            interrupt::install()?;
+            sweep::sweep(args)
+        }
+        Command::Bench { what: BenchCommand::Admission(args) } => {
+            interrupt::install()?;
+            bench::admission(args)
+        }
+        Command::Bench { what: BenchCommand::Peers { options } } => match bench::peers(options)? {},
+        Command::Iobench(args) => {
+            interrupt::install()?;
+            iobench::iobench(args)
+        }
+        Command::Experiment { what: ExperimentCommand::LinuxIo2012(args) } => {
+            interrupt::install()?;
+            experiment::linux_io_2012::linux_io_2012(args)
+        }
+        Command::Check(args) => check::check(args),
+        Command::Stat(args) => stat::stat(args),
+        Command::IobenchWorker => {
+            storage::worker_process();
+            Ok(Ended::Done)
+        }
+        Command::Report(args) => report::report(args),
+    }
+}

@@ -1,0 +1,80 @@
+//! The settings of the embedded engine for changes.
+
+use clap::Args;
+use flifo_engine::{EngineConfig, FlushLog};
+
+use crate::commands::values::number;
+use crate::support::size::{Bytes, bytes};
+
+/// Options of `flifo sweep` for the engine.
+#[derive(Debug, Clone, Args)]
+pub struct EngineArgs {
+    /// Durability of a commit when it returns: 1 on the device, 2 in the operating system, 0 neither
+    ///
+    /// As innodb_flush_log_at_trx_commit. 1, the engine's default, loses nothing in a power cut; the published
+    /// experiments used 2.
+    #[arg(help_heading = "Data and engine", long, value_name = "0|1|2", value_parser = flush_log, default_value = "1", conflicts_with = "target")]
+    pub flush_log_at_trx_commit: FlushLog,
+
+    /// Capacity of the redo log, bytes, or with K, M, G (of 1024)
+    ///
+    /// The smaller it is, the earlier changed pages must be written. A log of another size is replaced.
+    #[arg(help_heading = "Data and engine", long, value_name = "SIZE", value_parser = redo_capacity, default_value = "128M", conflicts_with = "target")]
+    pub redo_capacity: u64,
+
+    /// Rollback segments of new data, over which transactions spread their undo; data with another number are loaded
+    /// again
+    #[arg(help_heading = "Data and engine", long, value_name = "N", value_parser = rollback_segments, default_value = "16", conflicts_with = "target")]
+    pub rollback_segments: u32,
+
+    /// Write pages to the doublewrite area before their own location
+    #[arg(help_heading = "Data and engine", long, value_name = "on|off", value_parser = on_off, default_value = "on", action = clap::ArgAction::Set, conflicts_with = "target")]
+    pub doublewrite: bool,
+}
+
+impl EngineArgs {
+    /// An engine's configuration with these settings.
+    pub fn config(&self) -> EngineConfig {
+        EngineConfig {
+            flush_log_at_trx_commit: self.flush_log_at_trx_commit,
+            redo_capacity_bytes: self.redo_capacity,
+            rollback_segments: self.rollback_segments,
+            doublewrite: self.doublewrite,
+            ..EngineConfig::default()
+        }
+    }
+}
+
+fn flush_log(text: &str) -> Result<FlushLog, String> {
+    match text {
+        "0" => Ok(FlushLog::EverySecond),
+        "1" => Ok(FlushLog::Sync),
+        "2" => Ok(FlushLog::Write),
+        _ => Err("use 0, 1 or 2".into()),
+    }
+}
+
+fn redo_capacity(text: &str) -> Result<u64, String> {
+    let (size, possible) = (bytes(text)?, EngineConfig::REDO_CAPACITY_BYTES);
+    match possible.contains(&size) {
+        true => Ok(size),
+        false => Err(format!(
+            "{} is outside {} to {}",
+            Bytes(size),
+            Bytes(*possible.start()),
+            Bytes(*possible.end())
+        )),
+    }
+}
+
+fn rollback_segments(text: &str) -> Result<u32, String> {
+    number(text, "rollback segments", EngineConfig::ROLLBACK_SEGMENTS)
+}
+
+fn on_off(text: &str) -> Result<bool, String> {
+    match text {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err("use on or off".into()),
+    }
+}

@@ -1,0 +1,21 @@
+//! `flifo sweep`: throughput against connections, policy by policy.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `args`, `engine_args` | the options |
+//! | `plan` | what is measured, in which order |
+//! | `run`, `steps` | the sweep, and the steps of its plan |
+//! | `engine_run`, `engine_cell` | on the embedded engine: the run, and one round of one cell |
+//! | `server_run`, `server_cell` | the same on a live server |
+
+pub mod args;
+pub mod engine_args;
+mod engine_cell;
+mod engine_run;
+pub mod plan;
+mod run;
+mod server_cell;
+mod server_run;
+mod steps;
+
+pub use run::sweep;

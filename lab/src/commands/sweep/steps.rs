@@ -1,0 +1,152 @@
+//! The steps of a plan, measured one after another on whatever runs them.
+
+use super::args::SweepArgs;
+use super::plan::{Plan, Step};
+use crate::commands::common::Ended;
+use crate::report::sweep::{cell_heading, cell_line};
+use crate::report::{self, Outputs, Style};
+use crate::results::{CellKey, Failure, Results, Round};
+use crate::support::clock::Start;
+use crate::support::error::Error;
+use crate::support::interrupt;
+use crate::support::progress::Progress;
+
+/// What is measured: the embedded engine, or a server.
+pub(crate) trait Subject {
+    /// What names the step's cell in the results.
+    fn key(&self, step: &Step) -> CellKey;
+    /// Runs one step.
+    fn run(&mut self, step: &Step) -> Result<Ran, Error>;
+}
+
+/// How a step ended.
+pub(crate) enum Ran {
+    Measured(Box<Round>),
+    /// No figures, for this reason; the run continues.
+    Failed(String),
+    /// Ctrl-C cut it off.
+    Interrupted,
+}
+
+/// Measures all steps, prints and saves what came out: how the measuring ended, and whether all was written.
+pub(crate) fn measure_and_keep(
+    args: &SweepArgs,
+    plan: &Plan,
+    subject: &mut dyn Subject,
+    progress: &Progress,
+    mut results: Results,
+    start: &Start,
+) -> (Result<Ended, Error>, Result<(), Error>) {
+    let measured = measure(plan, subject, progress, &mut results, &interrupt::is_requested);
+    results.elapsed_s = start.elapsed_s();
+    results.interrupted = !matches!(measured, Ok(Ended::Done));
+
+    let outputs =
+        Outputs { json: args.json.as_deref(), html: args.html.as_deref(), svg: args.svg.as_deref() };
+    // The measurements are worth keeping after any error, which is still returned.
+    let kept = match measured {
+        Ok(Ended::Interrupted) if results.cells.is_empty() => Err(Error::Interrupted),
+        _ => report::keep(&results, outputs).map_err(Error::from),
+    };
+    (measured, kept)
+}
+
+/// All steps in the plan's order, until `is_requested` to end.
+fn measure(
+    plan: &Plan,
+    subject: &mut dyn Subject,
+    progress: &Progress,
+    results: &mut Results,
+    is_requested: &dyn Fn() -> bool,
+) -> Result<Ended, Error> {
+    let mut bar = progress.sweep(plan.steps_total(), plan.settle + plan.time);
+    bar.row(&cell_heading(Style::stdout()));
+    for step in plan.steps() {
+        // It may have come after the window closed: then the round counts. But its changes to the table are not reset,
+        // so no round may follow.
+        if is_requested() {
+            bar.finish();
+            return Ok(Ended::Interrupted);
+        }
+        bar.running(&describe(&step, plan));
+        let ran = subject.run(&step)?;
+        if let Ran::Interrupted = ran {
+            bar.finish();
+            return Ok(Ended::Interrupted);
+        }
+        let measured = results.cell_mut(&subject.key(&step));
+        match ran {
+            Ran::Measured(round) => measured.push(*round),
+            Ran::Failed(reason) => {
+                bar.note(&format!("{}: {reason}", describe(&step, plan)));
+                measured.failures.push(Failure { round: step.round, reason });
+            }
+            Ran::Interrupted => {}
+        }
+        bar.advance();
+        bar.cell_row(step.round, plan.rounds, || cell_line(measured, Style::stdout()));
+    }
+    bar.finish();
+    Ok(Ended::Done)
+}
+
+fn describe(step: &Step, plan: &Plan) -> String {
+    let limit = match step.setting.concurrency {
+        0 => String::new(),
+        limit => format!(" {limit}"),
+    };
+    format!(
+        "{} {}{limit}, {} connection{}, round {} of {}",
+        step.workload,
+        step.setting.policy_name(),
+        step.threads,
+        if step.threads == 1 { "" } else { "s" },
+        step.round + 1,
+        plan.rounds
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::commands::cli::{Cli, Command};
+    use crate::results::{Machine, Settings};
+
+    /// Every step has figures, and Ctrl-C comes when the window of one has closed.
+    struct Late<'a> {
+        runs: u32,
+        is_requested: &'a Cell<bool>,
+    }
+
+    impl Subject for Late<'_> {
+        fn key(&self, step: &Step) -> CellKey {
+            CellKey { policy: step.setting.policy_name(), ..CellKey::default() }
+        }
+
+        fn run(&mut self, step: &Step) -> Result<Ran, Error> {
+            self.runs += 1;
+            self.is_requested.set(true);
+            Ok(Ran::Measured(Box::new(Round { round: step.round, ..Round::default() })))
+        }
+    }
+
+    fn measured(line: &str) -> (Ended, u32, usize) {
+        let words = ["flifo", "sweep"].into_iter().chain(line.split_whitespace());
+        let Command::Sweep(args) = Cli::try_parse_from(words).unwrap().command else { unreachable!() };
+        let (plan, asked) = (Plan::new(&args).unwrap(), Cell::new(false));
+        let mut results = Results::new(Machine::default(), Settings::default(), String::new(), String::new());
+        let mut subject = Late { runs: 0, is_requested: &asked };
+        let ended = measure(&plan, &mut subject, &Progress::new(), &mut results, &|| asked.get()).unwrap();
+        (ended, subject.runs, results.cells.len())
+    }
+
+    #[test]
+    fn no_step_follows_one_after_whose_window_ctrl_c_came() {
+        assert_eq!(measured("--threads 1 --policy none,fifo"), (Ended::Interrupted, 1, 1));
+        assert_eq!(measured("--threads 1 --policy none --rounds 1"), (Ended::Done, 1, 1), "it was the last");
+    }
+}

@@ -1,0 +1,217 @@
+//! The connection that changes the plugin's settings and reads the server's counters.
+//!
+//! Settings change between cells, while no statement of a load is in progress, and are restored at the end, after
+//! Ctrl-C and after an error. (The second Ctrl-C ends the process at once, and restores nothing.) Only one sweep at a
+//! time uses a server: it holds a named lock as long as this connection lives.
+
+use flifo_admission::Policy;
+
+use super::connect;
+use super::counters::{self, Facts, Reading};
+use super::endpoint::Endpoint;
+use super::session::{Session, quoted};
+use super::wire::{ServerError, WireError};
+use crate::measure::setting::Setting;
+use crate::support::error::Error;
+use crate::support::progress::Progress;
+
+const ACCESS_DENIED: u16 = 1227;
+const LOCK: &str = "flifo sweep";
+/// The plugin's own bound.
+const CONCURRENCY_MAX: u32 = 1023;
+const POLICY: &str = "flifo_policy";
+const CONCURRENCY: &str = "flifo_thread_concurrency";
+
+/// Administration of one server.
+pub(crate) struct Admin {
+    endpoint: Endpoint,
+    session: Session,
+    pub(crate) facts: Facts,
+    /// The plugin's settings as they were; empty without the plugin, or before the first change.
+    before: Vec<(&'static str, String)>,
+    now: Option<Setting>,
+}
+
+impl Admin {
+    /// Connects, reads the server's variables, and takes the lock.
+    pub(crate) fn open(endpoint: &Endpoint) -> Result<Self, Error> {
+        let mut session = connect::administer(endpoint)?;
+        let explain = |error| connect::explain(endpoint, error);
+        take_lock(&mut session, endpoint)?;
+        let facts = counters::facts(&mut session, &endpoint.address.place).map_err(explain)?;
+        Ok(Admin { endpoint: endpoint.clone(), session, facts, before: Vec::new(), now: None })
+    }
+
+    /// Whether it is the server of `other`.
+    pub(crate) fn is_server_of(&mut self, other: &mut Session) -> Result<bool, Error> {
+        let identity = |session: &mut Session| session.query("SELECT @@hostname, @@port, @@datadir");
+        let both = identity(&mut self.session).and_then(|own| Ok((own, identity(other)?)));
+        both.map(|(own, other)| own == other).map_err(|error| connect::explain(&self.endpoint, error))
+    }
+
+    /// Whether the plugin is installed.
+    pub(crate) fn has_plugin(&self) -> bool {
+        self.facts.variable(POLICY).is_some()
+    }
+
+    /// Says no to settings that the server cannot have, before anything is measured.
+    pub(crate) fn check(&self, settings: &[Setting]) -> Result<(), Error> {
+        let limited = settings.iter().find(|setting| setting.policy != Policy::None);
+        match limited {
+            Some(setting) if !self.has_plugin() => Err(Error::Target(format!(
+                "policy {} needs flifo's plugin in the server: INSTALL SONAME 'flifo'; or measure the server as it is with --policy none",
+                setting.policy
+            ))),
+            _ if settings.iter().any(|setting| setting.concurrency > CONCURRENCY_MAX) => Err(Error::Usage(
+                format!("the plugin's limit is at most {CONCURRENCY_MAX}; use a smaller --concurrency"),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Puts a setting in force.
+    pub(crate) fn apply(&mut self, setting: &Setting) -> Result<(), Error> {
+        if !self.has_plugin() || self.now == Some(*setting) {
+            return Ok(());
+        }
+        let values = match setting.policy {
+            // A limit of 0 admits every statement; their order does not matter.
+            Policy::None if self.before.is_empty() && self.facts.variable(CONCURRENCY) == Some("0") => {
+                return Ok(());
+            }
+            Policy::None => vec![(CONCURRENCY, quoted("0"))],
+            policy => vec![
+                (POLICY, quoted(policy.name())),
+                (
+                    CONCURRENCY,
+                    quoted(&if setting.is_adaptive() {
+                        "auto".into()
+                    } else {
+                        setting.concurrency.to_string()
+                    }),
+                ),
+            ],
+        };
+        let is_first = self.before.is_empty();
+        if is_first {
+            self.before = [CONCURRENCY, POLICY]
+                .into_iter()
+                .filter_map(|name| Some((name, self.facts.variable(name)?.to_owned())))
+                .collect();
+        }
+        self.set(&values).map_err(|failed| {
+            // The server looks at all values before it sets the first.
+            if is_first && matches!(failed, Failed::Wire(WireError::Server(_))) {
+                self.before.clear();
+            }
+            self.explain_set(failed)
+        })?;
+        self.now = Some(*setting);
+        Ok(())
+    }
+
+    fn set(&mut self, values: &[(&str, String)]) -> Result<(), Failed> {
+        let values: Vec<String> =
+            values.iter().map(|(name, value)| format!("GLOBAL {name}={value}")).collect();
+        let sql = format!("SET {}", values.join(", "));
+        self.patiently(|session| session.query(&sql).map(drop))
+    }
+
+    fn explain_set(&self, failed: Failed) -> Error {
+        match failed {
+            Failed::Wire(WireError::Server(ServerError { code: ACCESS_DENIED, text })) => {
+                Error::Target(format!(
+                    "user '{}' may not change the plugin's settings: {text} ({ACCESS_DENIED}); name an account that may with --admin-target",
+                    self.endpoint.address.user
+                ))
+            }
+            failed => failed.explain(&self.endpoint),
+        }
+    }
+
+    /// Reads the server's counters.
+    pub(crate) fn read(&mut self, client_tids: &[u32]) -> Result<Reading, Error> {
+        let pid = self.facts.pid;
+        let reading = self.patiently(|session| Reading::now(session, pid, client_tids));
+        reading.map_err(|error| error.explain(&self.endpoint))
+    }
+
+    /// Asks again on a new connection if the old one is gone: a session may be killed, or outlive its
+    /// `wait_timeout`. All that is asked may be asked twice.
+    fn patiently<T>(&mut self, ask: impl Fn(&mut Session) -> Result<T, WireError>) -> Result<T, Failed> {
+        match ask(&mut self.session) {
+            Err(WireError::Closed | WireError::Io(_) | WireError::Silence(_)) => {
+                self.session = connect::administer(&self.endpoint).map_err(Failed::Told)?;
+                // The server may still hold it for the session that is gone; the settings matter more.
+                let _ = take_lock(&mut self.session, &self.endpoint);
+                ask(&mut self.session).map_err(Failed::Wire)
+            }
+            result => result.map_err(Failed::Wire),
+        }
+    }
+
+    /// Restores the changed settings.
+    pub(crate) fn restore(&mut self) -> Result<(), Error> {
+        if self.before.is_empty() {
+            return Ok(());
+        }
+        let before = std::mem::take(&mut self.before);
+        let values: Vec<(&str, String)> = before.iter().map(|(name, value)| (*name, quoted(value))).collect();
+        self.set(&values).map_err(|failed| {
+            let error = self.explain_set(failed);
+            let reason: Vec<String> =
+                before.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+            Error::Target(format!(
+                "the plugin's settings could not be put back ({}): {error}",
+                reason.join(", ")
+            ))
+        })
+    }
+}
+
+/// Restores the settings after an error, so that no server stays changed.
+impl Drop for Admin {
+    fn drop(&mut self) {
+        if let Err(error) = self.restore() {
+            Progress::new().note(&error.to_string());
+        }
+        self.session.say_goodbye();
+    }
+}
+
+enum Failed {
+    Wire(WireError),
+    Told(Error),
+}
+
+impl Failed {
+    fn explain(self, endpoint: &Endpoint) -> Error {
+        match self {
+            Failed::Wire(error) => connect::explain(endpoint, error),
+            Failed::Told(error) => error,
+        }
+    }
+}
+
+fn take_lock(session: &mut Session, endpoint: &Endpoint) -> Result<(), Error> {
+    let taken = session.value(&format!("SELECT GET_LOCK({}, 5)", quoted(LOCK)));
+    match taken.map_err(|error| connect::explain(endpoint, error))?.as_deref() {
+        Some("1") => Ok(()),
+        _ => Err(Error::Target(
+            "another flifo sweep runs on this server: wait for it (its connection holds the lock 'flifo sweep')".into(),
+        )),
+    }
+}
+
+/// Whether the account's statements bypass the plugin, according to its grants.
+pub(crate) fn bypasses_admission(session: &mut Session) -> Result<bool, WireError> {
+    let grants = session.query("SHOW GRANTS")?;
+    let all = |grant: &String| {
+        const ALL: [&str; 5] =
+            ["ALL PRIVILEGES", "CONNECTION ADMIN", "CONNECTION_ADMIN", "SUPER", "REPLICATION SLAVE"];
+        let grant = grant.to_ascii_uppercase();
+        let privileges = grant.split_once(" ON *.*").map_or("", |(privileges, _)| privileges);
+        privileges.trim_start_matches("GRANT ").split(',').any(|name| ALL.contains(&name.trim()))
+    };
+    Ok(grants.iter().flatten().flatten().any(all))
+}
