@@ -27,8 +27,8 @@
 //! From each state back to `Calm` when for five seconds fewer than two threads per slot want to run. The limit must do 5% more work than
 //! no limit does, because no limit has fewer costs in practice than a comparison shows.
 //!
-//! No limit is not tried at once. The limit quadruples in steps, and the trial ends at the first step that does less than 0.7 of the
-//! limited work (module `block`), so a trial does not bring back the collapse that the limit has ended.
+//! No limit is not tried at once. The limit doubles in steps, and the first step that does less than 0.7 of the limited work is a collapse
+//! (module `block`). It ends the trial and decides the comparison, so a trial does not bring back the collapse that the limit has ended.
 //!
 //! # Sources
 //!
