@@ -30,22 +30,29 @@ pub(crate) struct WakeSignal {
     target: Mutex<Option<Arc<Sleep>>>,
 }
 
-/// Where a task's thread sleeps.
+/// Where the threads of a task, or of several alike, sleep.
 #[derive(Default)]
 pub(crate) struct Sleep {
-    woken: Mutex<bool>,
+    /// Wake-ups that no thread has taken yet.
+    woken: Mutex<u32>,
     changed: Condvar,
 }
 
+/// More wake-ups than that wake nobody.
+const WAKE_UPS_MAX: u32 = 64;
+
 impl Sleep {
+    /// Wakes one of the threads; if none sleeps, the next one that would.
     pub(crate) fn wake(&self) {
-        *lock(&self.woken) = true;
+        let mut woken = lock(&self.woken);
+        *woken = (*woken + 1).min(WAKE_UPS_MAX);
         self.changed.notify_one();
     }
 
     fn sleep(&self, time: Duration) {
         let woken = lock(&self.woken);
-        *unpoison(self.changed.wait_timeout_while(woken, time, |woken| !*woken)).0 = false;
+        let mut woken = unpoison(self.changed.wait_timeout_while(woken, time, |woken| *woken == 0)).0;
+        *woken = woken.saturating_sub(1);
     }
 }
 

@@ -136,7 +136,7 @@ pub mod txn;
 mod wait;
 
 pub use background::Wake;
-pub use buffer::{PoolStats, RecoveryProgress};
+pub use buffer::{FlushMode, FlushStats, PoolStats, RecoveryProgress};
 pub use db::{
     AtRest, CheckProgress, CheckReport, Database, EngineConfig, EngineStats, Finding, FlushLog, NextOpen,
     PagePlace, Rows, Savepoint, Session, Statement, Table, Transaction, Tree, TreeKind, TreeReport,

@@ -120,6 +120,8 @@ fn admission_kind(reason: WaitReason) -> Option<WaitKind> {
         }
         WaitReason::DiskSync | WaitReason::LogSync | WaitReason::RedoBuffer => Some(WaitKind::LogSync),
         WaitReason::RedoSpace
+        | WaitReason::RedoTokens
+        | WaitReason::SyncFlush
         | WaitReason::Close
         | WaitReason::Catalog
         | WaitReason::PendingSlot

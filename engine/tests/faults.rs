@@ -6,7 +6,7 @@ mod common;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{config, key, rows, session, value, verify, verify_some};
+use common::{config, flush_mode, key, rows, session, value, verify, verify_some};
 use flifo_engine::disk::{DiskCall, Fault, MemoryDisk};
 use flifo_engine::{Database, EngineConfig, Error, Result};
 
@@ -16,6 +16,11 @@ const MORE: u64 = 30;
 fn small() -> EngineConfig {
     // A pool smaller than the data, so that reads and write-back happen within the history.
     EngineConfig { buffer_pool_bytes: 256 << 10, buffer_pool_instances: 1, rollback_segments: 2, ..config() }
+}
+
+/// One mode of flushing after the other.
+fn small_in_mode(number: u64) -> EngineConfig {
+    EngineConfig { flush_mode: flush_mode(number), ..small() }
 }
 
 fn on(disk: &MemoryDisk) -> Arc<MemoryDisk> {
@@ -33,8 +38,8 @@ enum Reached {
 }
 
 /// Creates, loads, checkpoints, closes, opens, reads, inserts, closes; notes what must be found afterwards.
-fn history(disk: &MemoryDisk, reached: &mut Reached) -> Result<()> {
-    let db = Database::create_on(on(disk), small())?;
+fn history(disk: &MemoryDisk, config: &EngineConfig, reached: &mut Reached) -> Result<()> {
+    let db = Database::create_on(on(disk), config.clone())?;
     *reached = Reached::Created;
     let tree = db.create_tree("t")?;
     db.bulk_load(&tree, rows(ROWS), |_| {})?;
@@ -44,7 +49,7 @@ fn history(disk: &MemoryDisk, reached: &mut Reached) -> Result<()> {
     drop(tree);
     db.close()?;
 
-    let db = Database::open_on(on(disk), small())?;
+    let db = Database::open_on(on(disk), config.clone())?;
     let tree = db.tree("t")?;
     verify_some(&db, &tree, ROWS, 50)?;
     let session = session(&db);
@@ -89,7 +94,7 @@ fn each_failing(call: Option<DiskCall>, fault: Fault, lasting: bool) {
             false => disk.fail_nth(call, nth, fault),
         }
         let mut reached = Reached::Nothing;
-        let outcome = history(&disk, &mut reached);
+        let outcome = history(&disk, &small_in_mode(nth), &mut reached);
         let context =
             format!("{fault:?} at {call:?} {nth}, lasting {lasting}, gave {:?}", outcome.as_ref().err());
         let all_done = disk.faults_to_come() == 1 && outcome.is_ok();
@@ -187,7 +192,7 @@ fn no_batch_follows_one_that_failed() {
     let histories = std::env::var("FLIFO_SEEDS").map_or(40, |seeds| seeds.parse().expect("a number"));
     for nth in 1..=histories {
         let disk = MemoryDisk::with_power_cuts(nth);
-        let of_db = Database::create_on(on(&disk), small()).unwrap();
+        let of_db = Database::create_on(on(&disk), small_in_mode(nth)).unwrap();
         let of_tree = of_db.create_tree("t").unwrap();
         let (db, tree) = (&of_db, &of_tree);
         db.bulk_load(tree, rows(ROWS), |_| {}).unwrap();

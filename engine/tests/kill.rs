@@ -10,22 +10,28 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use common::history::{Worker, check};
-use common::{config, session};
+use common::{config, flush_mode, session};
 use flifo_engine::{Database, EngineConfig, FlushLog};
 
 const WORKERS: u64 = 4;
 const SEED: u64 = 11;
 
-fn small() -> EngineConfig {
-    // Less than the data, so that pages are written all the time; and what a kill leaves needs no sync.
-    EngineConfig { buffer_pool_bytes: 256 << 10, flush_log_at_trx_commit: FlushLog::Write, ..config() }
+/// One mode of flushing after the other, from kill to kill.
+fn small(kill: u64) -> EngineConfig {
+    EngineConfig {
+        // Less than the data, so that pages are written all the time; and what a kill leaves needs no sync.
+        buffer_pool_bytes: 256 << 10,
+        flush_log_at_trx_commit: FlushLog::Write,
+        flush_mode: flush_mode(kill),
+        ..config()
+    }
 }
 
 #[test]
 fn what_was_acknowledged_survives_every_kill() {
     let kills = std::env::var("FLIFO_KILLS").map_or(8, |kills| kills.parse().expect("a number"));
     let dir = tempfile::tempdir().unwrap();
-    let db = Database::create(dir.path(), small()).unwrap();
+    let db = Database::create(dir.path(), small(0)).unwrap();
     db.create_tree("t").unwrap();
     db.close().unwrap();
     drop(db);
@@ -34,6 +40,7 @@ fn what_was_acknowledged_survives_every_kill() {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["goes_on_until_it_is_killed", "--exact", "--ignored", "--nocapture"])
             .env("FLIFO_TEST_DIR", dir.path())
+            .env("FLIFO_TEST_KILL", kill.to_string())
             .env("FLIFO_TEST_DONE", done.iter().map(u64::to_string).collect::<Vec<_>>().join(","))
             .stdout(Stdio::piped())
             .spawn()
@@ -61,7 +68,7 @@ fn what_was_acknowledged_survives_every_kill() {
             *done = last.unwrap_or(*done);
         }
         // The one change of each that was under way may have happened.
-        let db = Database::open(dir.path(), small()).unwrap();
+        let db = Database::open(dir.path(), small(kill + 1)).unwrap();
         let tree = db.tree("t").unwrap();
         done = check(&db, &tree, SEED, &done, 1).iter().map(|worker| worker.done).collect();
         if kill % 3 == 0 {
@@ -76,7 +83,8 @@ fn what_was_acknowledged_survives_every_kill() {
 fn goes_on_until_it_is_killed() {
     let dir = PathBuf::from(std::env::var_os("FLIFO_TEST_DIR").unwrap());
     let done = std::env::var("FLIFO_TEST_DONE").unwrap();
-    let db = Database::open(dir, small()).unwrap();
+    let kill = std::env::var("FLIFO_TEST_KILL").unwrap().parse().unwrap();
+    let db = Database::open(dir, small(kill)).unwrap();
     let tree = db.tree("t").unwrap();
     std::thread::scope(|scope| {
         for (number, done) in done.split(',').enumerate() {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use common::history::{Worker, check_between};
-use common::{all, config, key, rows, session, value, verify};
+use common::{all, config, flush_mode, key, rows, session, value, verify};
 use flifo_engine::disk::{Fault, MemoryDisk};
 use flifo_engine::row::{Column, ColumnType, Index, Schema};
 use flifo_engine::{Database, EngineConfig, Error, FlushLog, Isolation};
@@ -25,6 +25,7 @@ fn small(seed: u64) -> EngineConfig {
         buffer_pool_bytes: (256 << 10) << (seed % 4),
         buffer_pool_instances: 1 + seed as u32 % 3,
         flush_log_at_trx_commit: flush(seed),
+        flush_mode: flush_mode(seed),
         ..config()
     }
 }

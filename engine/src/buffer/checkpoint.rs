@@ -16,7 +16,7 @@ const ROUND: Duration = Duration::from_millis(50);
 /// The latest time for a sync of unsynced log, and for a checkpoint.
 const LATEST: Duration = Duration::from_secs(1);
 /// A checkpoint is made at once when it would free this share of the log.
-const CHECKPOINT_SHARE: u64 = 16;
+pub(super) const CHECKPOINT_SHARE: u64 = 32;
 
 /// Writes log that no commit waits for, and makes checkpoints.
 pub struct Checkpointer {

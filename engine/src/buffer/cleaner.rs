@@ -1,19 +1,24 @@
 //! Page cleaners: they keep free frames in stock, so that user threads never write, and write pages that delay the
 //! checkpoint.
 //!
-//! A [`Cleaner`] serves some of the pool's instances. [`Cleaner::step`] writes finished pages of a bulk load, so that
-//! these can be evicted. It fills the stock of each instance: it evicts clean pages that were not used lately and
-//! writes dirty ones. It also writes pages whose oldest change is more than [`FLUSH_AGE_SHARE`] of the log's capacity
-//! old, pages that soon will be, and pages that a flush of the whole pool waits for. A cleaner has no thread;
-//! [`BufferPool::start_background`] adds threads, a simulator calls it itself.
+//! Every [`Cleaner`] works for every instance of the pool. [`Cleaner::step`] looks at each instance that no other
+//! cleaner serves: it writes finished pages of a bulk load, so that these can be evicted, and fills the stock. It evicts
+//! clean pages that were not used lately and writes dirty ones.
+//!
+//! Between two instances, and as long as there are such pages, it writes the oldest pages of the whole pool, wherever
+//! they are: pages that the plan has as due ([`super::adaptive`]), and pages that a flush of the whole pool waits for.
+//! There are no rounds and no shares: the instance with the globally oldest page is next, also while another cleaner
+//! writes pages of it. So the page that limits the checkpoint never waits behind another instance.
+//!
+//! A cleaner has no thread; [`BufferPool::start_background`] adds threads, a simulator calls it itself.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::BufferPool;
 use super::batch::{BATCH_PAGES, Batch};
-use super::flush_list::Due;
+use super::flush_list::{Due, Which};
+use super::flushing::Cause;
 use super::instance::{Instance, Swept};
 use crate::background::{Task, Wake};
 use crate::page::{Lsn, PageNo};
@@ -23,56 +28,64 @@ use crate::wait::Waiter;
 const ROUND: Duration = Duration::from_millis(50);
 /// All frames that could be freed are in use.
 const SOON: Duration = Duration::from_micros(200);
-/// Changes further back than this share of the log's capacity are written to their pages.
-const FLUSH_AGE_SHARE: f64 = 0.4;
 /// Pages that are younger by this share of the capacity are written with the due ones. So batches are full, each of
 /// which costs syncs, even if few pages become due at a time.
-const FLUSH_AHEAD_SHARE: f64 = 1.0 / 32.0;
+pub(super) const AHEAD_SHARE: f64 = 1.0 / 32.0;
 
-/// Keeps free frames in stock for some instances.
+/// Keeps free frames in stock, and writes old pages.
 pub struct Cleaner {
     pool: Arc<BufferPool>,
-    instances: Vec<usize>,
+    /// The instance that it looks at first.
+    home: usize,
     batch: Vec<PageNo>,
     copies: Batch,
     waiter: Waiter,
 }
 
 impl Cleaner {
-    /// Creates the `index`-th of `cleaners` that share the pool's instances.
+    /// Creates the `index`-th of `cleaners`, which begin at different instances.
     pub fn new(pool: &Arc<BufferPool>, index: usize, cleaners: usize) -> Self {
         Cleaner {
             pool: Arc::clone(pool),
-            instances: (index..pool.instances.len()).step_by(cleaners.max(1)).collect(),
+            home: index * pool.instances.len() / cleaners.max(1),
             batch: Vec::with_capacity(BATCH_PAGES),
             copies: Batch::new(pool.page_size()),
             waiter: Waiter::background().recording(&pool.waits),
         }
     }
 
-    /// Refills the stock of each instance, and writes old changes, by at most one batch each.
+    /// Serves each instance by at most one batch, and writes old pages.
     pub fn step(&mut self, now: Instant) -> Wake {
         let mut wake = Wake::At(now + ROUND);
-        for index in 0..self.instances.len() {
-            let pool = Arc::clone(&self.pool);
-            let instance = &pool.instances[self.instances[index]];
-            instance.wake_signal.clear();
-            // All three each time: neither a long load nor a lack of frames must hold up the checkpoint. The pool keeps an
-            // error.
-            let finished = pool.write_finished(instance, &mut self.copies, &self.waiter).unwrap_or(false);
-            let progress = self.refill(instance);
-            if instance.free_frames() < instance.stock() {
-                wake = match (progress, wake) {
-                    (true, _) | (_, Wake::Now) => Wake::Now,
-                    (false, _) if instance.waiting() > 0 => Wake::At(now + SOON),
-                    (false, wake) => wake,
-                };
+        let pool = Arc::clone(&self.pool);
+        let instances = pool.instances.len();
+        let mut has_old = true;
+        for index in (self.home..self.home + instances).map(|index| index % instances) {
+            let instance = &pool.instances[index];
+            if let Some(_serving) = instance.try_serve() {
+                wake = earlier(wake, self.serve(instance, now));
             }
-            if self.flush_old(instance) || finished {
+            // After each: neither a long load nor a lack of frames must hold up the checkpoint.
+            has_old = has_old && self.flush_oldest();
+            if has_old {
                 wake = Wake::Now;
             }
         }
         wake
+    }
+
+    /// A batch of a load, and a batch for the stock.
+    fn serve(&mut self, instance: &Instance, now: Instant) -> Wake {
+        instance.wake_signal.clear();
+        // The pool keeps an error.
+        let finished = self.pool.write_finished(instance, &mut self.copies, &self.waiter).unwrap_or(false);
+        let progress = self.refill(instance);
+        match instance.free_frames() < instance.stock() {
+            _ if finished => Wake::Now,
+            true if progress => Wake::Now,
+            true if instance.waiting() > 0 => Wake::At(now + SOON),
+            _ => Wake::At(now + ROUND),
+        }
     }
 
     /// One batch for one instance; whether a frame was freed.
@@ -99,7 +112,8 @@ impl Cleaner {
         let written = match self.batch.is_empty() {
             true => 0,
             false => {
-                self.pool.write_batch(instance, &self.batch, &mut self.copies, &self.waiter).unwrap_or(0)
+                let (pages, copies) = (&self.batch, &mut self.copies);
+                self.pool.write_batch(instance, pages, Cause::Frames, copies, &self.waiter).unwrap_or(0)
             }
         };
         for &page in self.batch.iter().filter(|_| written > 0) {
@@ -111,22 +125,40 @@ impl Cleaner {
         freed > 0
     }
 
-    /// Writes a batch of the pages that hold up the checkpoint; whether there may be more.
-    fn flush_old(&mut self, instance: &Instance) -> bool {
-        let log = &self.pool.log;
-        let before = |share| log.next().0.saturating_sub((log.capacity_bytes() as f64 * share) as u64);
-        let asked_for = self.pool.flush_to.load(Ordering::Relaxed);
-        let due = Due {
-            due: Lsn(before(FLUSH_AGE_SHARE).max(asked_for)),
-            limit: Lsn(before(FLUSH_AGE_SHARE - FLUSH_AHEAD_SHARE).max(asked_for)),
-        };
+    /// Writes a batch of the oldest pages of the pool, if they are due; whether there may be more.
+    fn flush_oldest(&mut self) -> bool {
+        let pool = Arc::clone(&self.pool);
+        let oldest = |instance: &Instance| instance.flush_list.oldest_writable(&pool.table);
+        let instances = pool.instances.iter().filter_map(|instance| Some((oldest(instance)?, instance)));
+        let Some((oldest, instance)) = instances.min_by_key(|(oldest, _)| *oldest) else { return false };
+        let Some((due, cause)) = self.due(oldest) else { return false };
         self.batch.clear();
-        instance.flush_list.oldest_pages(&self.pool.table, due, BATCH_PAGES, &mut self.batch);
-        if self.batch.is_empty() || self.pool.is_failed() {
+        instance.flush_list.oldest_pages(&pool.table, due, Which::Writable, BATCH_PAGES, &mut self.batch);
+        if self.batch.is_empty() || pool.is_failed() {
             return false;
         }
         self.batch.sort_unstable();
-        matches!(self.pool.write_batch(instance, &self.batch, &mut self.copies, &self.waiter), Ok(1..))
+        matches!(pool.write_batch(instance, &self.batch, cause, &mut self.copies, &self.waiter), Ok(1..))
+    }
+
+    /// Which pages are due, and why, if one that became dirty at `oldest` is.
+    fn due(&self, oldest: Lsn) -> Option<(Due, Cause)> {
+        let flushing = &self.pool.flushing;
+        let requested = flushing.requested();
+        if oldest < requested {
+            return Some((Due { due: requested, limit: requested }, Cause::Request));
+        }
+        let target = flushing.target().filter(|&target| oldest < target)?;
+        let ahead = (self.pool.log.capacity_bytes() as f64 * AHEAD_SHARE) as u64;
+        Some((Due { due: target, limit: Lsn(target.0 + ahead) }, Cause::Plan))
+    }
+}
+
+/// The earlier of two.
+fn earlier(one: Wake, other: Wake) -> Wake {
+    match (one, other) {
+        (Wake::At(one), Wake::At(other)) => Wake::At(one.min(other)),
+        _ => Wake::Now,
     }
 }
 

@@ -3,21 +3,23 @@
 //! For each page of a batch, the flush tries for the shared latch, copies the page, and releases the latch. Then it
 //! makes the log durable up to the newest page (write-ahead), and writes the copies to the doublewrite area and
 //! afterwards, in parallel where the system allows it, to their locations. A page is clean from its copy on. A change
-//! during the write makes it dirty again, and it stays in memory until its write has ended. The lock of an instance's
-//! doublewrite area serializes the batches of the instance. Pages of a bulk load go directly to their locations
+//! during the write makes it dirty again, and it stays in memory until its write has ended. A batch locks a doublewrite
+//! area for its time, so at most as many batches are in progress as there are instances. Pages of a bulk load go directly to their locations
 //! (`unlogged.rs`).
 //!
 //! A failed write makes its pages dirty again and ends all writing of the pool: the error is kept.
 
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use flifo_base::{CacheAligned, lock, try_lock};
 
 use super::BufferPool;
 use super::batch::{BATCH_PAGES, Batch};
 use super::doublewrite::Doublewrite;
-use super::flush_list::Due;
+use super::flush_list::{Due, Which};
+use super::flushing::Cause;
 use super::instance::Instance;
 use super::latch::{DIRTY, EXCLUSIVE, PageEntry, VERSION, WRITING};
 use crate::disk::AlignedBuffer;
@@ -41,7 +43,7 @@ pub(super) struct PendingWrites<'p> {
 impl Drop for PendingWrites<'_> {
     fn drop(&mut self) {
         if !self.written && !self.entries.is_empty() {
-            self.instance.count_dirty(self.entries.len() as i64);
+            self.entries.iter().for_each(|entry| self.instance.flush_list.reenter(entry));
             self.pool.stop("a page could not be written".to_owned());
         }
         self.entries.iter().for_each(|entry| entry.end_write(!self.written));
@@ -78,8 +80,8 @@ impl BufferPool {
     pub fn flush_all(&self, waiter: &Waiter) -> Result<()> {
         let limit = Lsn(self.log.next().0 + 1);
         // Running cleaners do a part of the work, with syncs parallel to this thread's.
-        self.flush_to.fetch_max(limit.0, Ordering::Relaxed);
-        self.instances.iter().for_each(|instance| instance.wake_signal.raise());
+        self.flushing.request(limit);
+        self.wake_cleaners(u64::MAX);
         // By turns, a batch of each: a sync of the data files, which an instance needs at every other batch, then
         // serves them all.
         let mut unfinished: Vec<&Instance> = self.instances.iter().map(|instance| &**instance).collect();
@@ -107,10 +109,10 @@ impl BufferPool {
     ) -> Result<bool> {
         let mut pages = Vec::with_capacity(BATCH_PAGES);
         let due = Due { due: limit, limit };
-        instance.flush_list.oldest_pages(&self.table, due, BATCH_PAGES, &mut pages);
+        instance.flush_list.oldest_pages(&self.table, due, Which::All, BATCH_PAGES, &mut pages);
         let Some(&first) = pages.first() else { return Ok(false) };
         pages.sort_unstable();
-        if self.write_batch(instance, &pages, batch, waiter)? == 0 {
+        if self.write_batch(instance, &pages, Cause::Request, batch, waiter)? == 0 {
             // Latched, or being written by another thread.
             let entry = self.entry(first)?;
             entry.wait_while(waiter, WaitReason::DiskWrite, |state| state & WRITING != 0);
@@ -125,22 +127,32 @@ impl BufferPool {
         &self,
         instance: &Instance,
         pages: &[PageNo],
+        cause: Cause,
         batch: &mut Batch,
         waiter: &Waiter,
     ) -> Result<usize> {
         let mut doublewrite = self.lock_doublewrite(instance, waiter)?;
         let pending = self.begin_write(instance, pages.iter().copied(), batch)?;
-        pending.write(waiter, || self.write_twice(&mut doublewrite, batch))
+        self.flushing.begin_batch(cause, pending.entries.len());
+        let begun = Instant::now();
+        let written = pending.write(waiter, || self.write_twice(&mut doublewrite, batch))?;
+        if written > 0 {
+            self.flushing.end_batch(begun.elapsed());
+        }
+        Ok(written)
     }
 
-    /// The instance's doublewrite area, for a batch.
+    /// A doublewrite area for a batch: the instance's own, or another that is free. So several threads can write pages
+    /// of one instance.
     pub(super) fn lock_doublewrite<'i>(
-        &self,
+        &'i self,
         instance: &'i Instance,
         waiter: &Waiter,
     ) -> Result<MutexGuard<'i, Doublewrite>> {
         self.check_failed()?;
+        let free = || self.instances.iter().find_map(|other| try_lock(&other.doublewrite));
         let doublewrite = try_lock(&instance.doublewrite)
+            .or_else(free)
             .unwrap_or_else(|| waiter.wait(WaitReason::DiskWrite, || lock(&instance.doublewrite)));
         // Checked again: if the previous batch failed, its copies here are the only ones of a page that it has torn.
         self.check_failed().map(|()| doublewrite)
@@ -160,7 +172,7 @@ impl BufferPool {
         for page in pages.take(BATCH_PAGES) {
             let entry = self.entry(page)?;
             if entry.try_begin_write() {
-                instance.count_dirty(-1);
+                instance.flush_list.leave(entry);
                 pending.entries.push(entry);
                 let lsn = self.copy_page(entry, batch.push(page));
                 (pending.oldest, pending.newest) = (pending.oldest.min(lsn), pending.newest.max(lsn));
@@ -218,9 +230,7 @@ impl BufferPool {
             Lsn(0) => self.log.next(),
             from => from,
         };
-        if instance.flush_list.enter(entry, page, end) {
-            instance.count_dirty(1);
-        }
+        instance.flush_list.enter(entry, page, end);
     }
 
     /// Reads a page into `buf` and verifies it, for a check. If the page is in memory, its image on disk is verified,

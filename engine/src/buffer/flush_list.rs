@@ -17,11 +17,12 @@
 //! A leaf: held for a push, or to read the front. Page latches may be held.
 
 use std::collections::VecDeque;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use flifo_base::lock;
 
+use super::ages::AgeCounts;
 use super::latch::{DIRTY, PageEntry, RESIDENCY, RESIDENT, WRITING};
 use super::table::PageTable;
 use crate::page::{Lsn, PageNo};
@@ -42,6 +43,15 @@ pub(super) struct Due {
     pub(super) limit: Lsn,
 }
 
+/// Which of the pages.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Which {
+    /// All that hold up the checkpoint.
+    All,
+    /// Those that no write is in progress for.
+    Writable,
+}
+
 #[derive(Default)]
 struct List {
     entries: VecDeque<(Lsn, PageNo)>,
@@ -52,33 +62,74 @@ struct List {
 pub(super) struct FlushList {
     first_frame: u32,
     list: Mutex<List>,
+    ages: AgeCounts,
+    dirty: AtomicU64,
 }
 
 impl FlushList {
-    pub(super) fn new(first_frame: u32, frames: u32) -> Self {
+    /// For an instance with these frames, and a log of this capacity.
+    pub(super) fn new(first_frame: u32, frames: u32, capacity_bytes: u64) -> Self {
         let since = vec![Since::default(); frames as usize].into();
-        FlushList { first_frame, list: Mutex::new(List { entries: VecDeque::new(), since }) }
+        FlushList {
+            first_frame,
+            list: Mutex::new(List { entries: VecDeque::new(), since }),
+            ages: AgeCounts::new(capacity_bytes),
+            dirty: AtomicU64::new(0),
+        }
+    }
+
+    /// Dirty pages, without those whose changes a write in progress takes to disk.
+    pub(super) fn dirty_pages(&self) -> u64 {
+        self.dirty.load(Ordering::Relaxed)
+    }
+
+    /// The same by age.
+    pub(super) fn ages(&self) -> &AgeCounts {
+        &self.ages
+    }
+
+    fn index_of(&self, entry: &PageEntry) -> usize {
+        (entry.frame.load(Ordering::Relaxed) - self.first_frame) as usize
+    }
+
+    fn count(&self, dirty_since: Lsn) {
+        self.ages.add(dirty_since);
+        self.dirty.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A write of the page begins: it is clean. The caller has the page's shared latch.
+    pub(super) fn leave(&self, entry: &PageEntry) {
+        let dirty_since = self.list().since[self.index_of(entry)].dirty;
+        self.ages.remove(dirty_since);
+        self.dirty.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// The write that made the page clean has failed; before its end is marked.
+    pub(super) fn reenter(&self, entry: &PageEntry) {
+        let list = self.list();
+        if entry.state.load(Ordering::Acquire) & DIRTY == 0 {
+            self.count(list.since[self.index_of(entry)].dirty);
+        }
     }
 
     fn list(&self) -> MutexGuard<'_, List> {
         lock(&self.list)
     }
 
-    /// Marks the page, whose exclusive latch the caller holds, as dirty; false if it already was. `end` returns the
-    /// log's end.
-    pub(super) fn enter(&self, entry: &PageEntry, page: PageNo, end: impl FnOnce() -> Lsn) -> bool {
+    /// Marks the page, whose exclusive latch the caller holds, as dirty, if it is not. `end` returns the log's end.
+    pub(super) fn enter(&self, entry: &PageEntry, page: PageNo, end: impl FnOnce() -> Lsn) {
         if entry.state.load(Ordering::Acquire) & DIRTY != 0 {
-            return false;
+            return;
         }
         let mut list = self.list();
         let lsn = end();
-        let since = &mut list.since[(entry.frame.load(Ordering::Relaxed) - self.first_frame) as usize];
+        let since = &mut list.since[self.index_of(entry)];
         since.writing = since.dirty;
         since.dirty = lsn;
         list.entries.push_back((lsn, page));
         // Under the lock, since an entry of a page that does not look dirty is dropped.
         entry.state.fetch_or(DIRTY, Ordering::AcqRel);
-        true
+        self.count(lsn);
     }
 
     /// The least LSN of a valid entry.
@@ -88,12 +139,21 @@ impl FlushList {
         list.entries.front().map(|&(lsn, _)| lsn)
     }
 
-    /// Appends to `pages` up to `max` pages that became dirty before `limit`, the oldest first, if any became dirty
-    /// before `due`.
+    /// The least LSN of a page that could be written now.
+    pub(super) fn oldest_writable(&self, table: &PageTable) -> Option<Lsn> {
+        let mut list = self.list();
+        self.trim(&mut list, table);
+        let mut lsns = list.entries.iter();
+        lsns.find(|&&(lsn, page)| self.is_writable(&list, table, lsn, page)).map(|&(lsn, _)| lsn)
+    }
+
+    /// Appends to `pages` up to `max` of these pages that became dirty before `limit`, the oldest first, if any became
+    /// dirty before `due`.
     pub(super) fn oldest_pages(
         &self,
         table: &PageTable,
         Due { due, limit }: Due,
+        which: Which,
         max: usize,
         pages: &mut Vec<PageNo>,
     ) {
@@ -103,8 +163,11 @@ impl FlushList {
             return;
         }
         let old = list.entries.iter().take_while(|&&(lsn, _)| lsn < limit);
-        let valid = old.filter(|&&(lsn, page)| self.is_valid(&list, table, lsn, page));
-        pages.extend(valid.take(max).map(|&(_, page)| page));
+        let counts = |&&(lsn, page): &&(Lsn, PageNo)| match which {
+            Which::All => self.is_valid(&list, table, lsn, page),
+            Which::Writable => self.is_writable(&list, table, lsn, page),
+        };
+        pages.extend(old.filter(counts).take(max).map(|&(_, page)| page));
     }
 
     fn trim(&self, list: &mut List, table: &PageTable) {
@@ -122,8 +185,14 @@ impl FlushList {
         if state & RESIDENCY != RESIDENT || state & (DIRTY | WRITING) == 0 {
             return false;
         }
-        let since = list.since[(entry.frame.load(Ordering::Relaxed) - self.first_frame) as usize];
+        let since = list.since[self.index_of(entry)];
         // A page becomes dirty again under the lock. The end of a write may be missed briefly, which is harmless.
         since.dirty == lsn || state & (DIRTY | WRITING) == DIRTY | WRITING && since.writing == lsn
+    }
+
+    /// Whether the entry is valid, and no write of its page is in progress.
+    fn is_writable(&self, list: &List, table: &PageTable, lsn: Lsn, page: PageNo) -> bool {
+        let state = table.get(page).map_or(0, |entry| entry.state.load(Ordering::Acquire));
+        state & WRITING == 0 && self.is_valid(list, table, lsn, page)
     }
 }

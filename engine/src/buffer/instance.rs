@@ -4,7 +4,7 @@
 //! frees a frame wakes one.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -32,12 +32,13 @@ pub(super) struct Counts {
     pub(super) writes: AtomicU64,
     pub(super) evictions: AtomicU64,
     pub(super) free_frame_waits: AtomicU64,
-    pub(super) dirty_pages: AtomicU64,
 }
 
 pub(super) struct Instance {
     first_frame: u32,
     frames: u32,
+    /// A cleaner fills its stock.
+    is_served: AtomicBool,
     /// The page of each frame, `NO_PAGE` while it is free or changes hands.
     pages: Box<[AtomicU64]>,
     pub(super) flush_list: FlushList,
@@ -51,6 +52,15 @@ pub(super) struct Instance {
     pub(super) wake_signal: WakeSignal,
 }
 
+/// The right to fill an instance's stock.
+pub(super) struct Serving<'i>(&'i Instance);
+
+impl Drop for Serving<'_> {
+    fn drop(&mut self) {
+        self.0.is_served.store(false, Ordering::Release);
+    }
+}
+
 /// What the clock's hand found.
 pub(super) enum Swept {
     /// A clean page was evicted; its frame is the caller's.
@@ -62,12 +72,14 @@ pub(super) enum Swept {
 }
 
 impl Instance {
-    pub(super) fn new(first_frame: u32, frames: u32, doublewrite: Doublewrite) -> Self {
+    /// For these frames, and a log of this capacity.
+    pub(super) fn new(first_frame: u32, frames: u32, capacity_bytes: u64, doublewrite: Doublewrite) -> Self {
         Instance {
             first_frame,
             frames,
+            is_served: AtomicBool::new(false),
             pages: (0..frames).map(|_| AtomicU64::new(NO_PAGE)).collect(),
-            flush_list: FlushList::new(first_frame, frames),
+            flush_list: FlushList::new(first_frame, frames, capacity_bytes),
             finished: Mutex::default(),
             doublewrite: Mutex::new(doublewrite),
             // Low frames first, so that memory is touched as it is needed.
@@ -106,8 +118,9 @@ impl Instance {
         (self.frames / 16).clamp(2, 128).min(self.frames / 2)
     }
 
-    pub(super) fn count_dirty(&self, difference: i64) {
-        self.counts.dirty_pages.fetch_add(difference as u64, Ordering::Relaxed);
+    /// Becomes the cleaner that fills its stock, until the result is dropped; `None` if another does.
+    pub(super) fn try_serve(&self) -> Option<Serving<'_>> {
+        (!self.is_served.swap(true, Ordering::Acquire)).then_some(Serving(self))
     }
 
     /// Notes which page a frame has, for the clock.

@@ -12,8 +12,8 @@
 //! page evicted.
 //!
 //! # Instances
-//! Frames are divided among instances by page number / 64. An instance has a free list, a clock hand, counters, and a
-//! cleaner that it may share with others. Stripes of 64 pages are assigned to the instances in rotation, shifted by one
+//! Frames are divided among instances by page number / 64. An instance has a free list, a clock hand, a flush list and
+//! counters. The cleaners serve all instances. Stripes of 64 pages are assigned to the instances in rotation, shifted by one
 //! each time, so that neither a range of pages nor a data file has an instance of its own.
 //!
 //! # Lock order
@@ -25,12 +25,16 @@
 //! write or sync error is kept: from then on the pool writes nothing, and [`BufferPool::flush_all`] returns an error.
 //! So does a request for a frame when all pages are dirty.
 
+mod adaptive;
+mod ages;
 mod batch;
 mod checkpoint;
 mod cleaner;
 pub(crate) mod doublewrite;
 mod flush;
 mod flush_list;
+mod flusher;
+mod flushing;
 mod frames;
 mod guard;
 mod instance;
@@ -38,6 +42,7 @@ pub mod latch;
 mod mtr;
 mod optimistic;
 mod recovery;
+mod sequential;
 mod table;
 mod unlogged;
 mod void_ranges;
@@ -49,6 +54,7 @@ use std::time::Instant;
 
 pub use checkpoint::Checkpointer;
 pub use cleaner::Cleaner;
+pub use flushing::{FlushConfig, FlushMode, FlushStats};
 pub(crate) use guard::{ExclusiveGuard, OptimisticGuard, PageVersion, SharedGuard};
 pub(crate) use mtr::{Mtr, Need, redo_bytes_max};
 pub use recovery::RecoveryProgress;
@@ -65,11 +71,15 @@ use crate::metrics::{WaitReason, Waits};
 use crate::page::{PAGE_BYTES_MAX, PAGE_BYTES_MIN, PageNo, lsn, verify};
 use crate::redo::Log;
 use crate::wait::Waiter;
+use batch::BATCH_PAGES;
 use doublewrite::Doublewrite;
+use flusher::Flusher;
+use flushing::Flushing;
 use frames::Frames;
 use instance::Instance;
 use latch::{EXCLUSIVE, LOADING, PageEntry, RESIDENCY, SHARED_MASK};
 use optimistic::Racy;
+use sequential::{SequentialFlusher, SyncGate};
 use table::PageTable;
 
 /// Frames that an instance has at least.
@@ -88,6 +98,8 @@ pub struct PoolConfig {
     pub instances: u32,
     /// Write pages to a doublewrite area first.
     pub doublewrite: bool,
+    /// Which pages are written when.
+    pub flush: FlushConfig,
 }
 
 /// Counters of the pool since it was created, and its present content.
@@ -143,8 +155,10 @@ pub struct BufferPool {
     log: Arc<Log>,
     /// While recovery replays the log: where it began. Pages that it changes are dirty since then. 0 otherwise.
     replayed_from: AtomicU64,
-    /// The page cleaners write what became dirty before this LSN. It only rises.
-    flush_to: AtomicU64,
+    flushing: Flushing,
+    sync_gate: SyncGate,
+    /// Where the cleaners sleep.
+    cleaners_sleep: Arc<Sleep>,
     waits: Arc<Waits>,
     failed: OnceLock<String>,
     background: Mutex<Vec<BackgroundThread>>,
@@ -179,7 +193,8 @@ impl BufferPool {
         let first = |index: u64| (frames * index / instances) as u32;
         let instance = |index: u64| {
             let doublewrite = Doublewrite::open(disk, &space, index as u32, config.doublewrite)?;
-            Ok(CacheAligned(Instance::new(first(index), first(index + 1) - first(index), doublewrite)))
+            let (first, end) = (first(index), first(index + 1));
+            Ok(CacheAligned(Instance::new(first, end - first, log.capacity_bytes(), doublewrite)))
         };
         Ok(Arc::new(BufferPool {
             frames: Frames::new(frames as usize, page_bytes)?,
@@ -188,7 +203,9 @@ impl BufferPool {
             space,
             log,
             replayed_from: AtomicU64::new(0),
-            flush_to: AtomicU64::new(0),
+            flushing: Flushing::new(config.flush),
+            sync_gate: SyncGate::default(),
+            cleaners_sleep: Arc::default(),
             waits,
             failed: OnceLock::new(),
             background: Mutex::default(),
@@ -204,21 +221,48 @@ impl BufferPool {
             return Ok(());
         }
         self.background_stopped.store(false, Ordering::Release);
-        let cleaners = self.instances.len().min(CLEANERS_MAX);
-        for index in 0..cleaners {
-            let sleep = Arc::new(Sleep::default());
-            for instance in self.instances.iter().skip(index).step_by(cleaners) {
-                instance.wake_signal.set_target(Some(Arc::clone(&sleep)));
-            }
+        for instance in &self.instances {
+            instance.wake_signal.set_target(Some(Arc::clone(&self.cleaners_sleep)));
+        }
+        for index in 0..self.cleaners() {
+            let cleaner = Cleaner::new(self, index, self.cleaners());
             threads.push(self.start(
                 format!("flifo-cleaner{index}"),
-                Cleaner::new(self, index, cleaners),
-                sleep,
+                cleaner,
+                Arc::clone(&self.cleaners_sleep),
             )?);
         }
-        let keeper = Checkpointer::new(self, Instant::now());
+        let (name, now) = ("flifo-flush".to_owned(), Instant::now());
+        threads.push(match self.flushing.config.mode {
+            FlushMode::Adaptive => self.start(name, Flusher::new(self, now), Arc::default())?,
+            FlushMode::Sequential => {
+                let sleep = Arc::clone(self.sync_gate.sleep());
+                self.start(name, SequentialFlusher::new(self, now), sleep)?
+            }
+        });
+        let keeper = Checkpointer::new(self, now);
         threads.push(self.start("flifo-log".to_owned(), keeper, Arc::default())?);
         Ok(())
+    }
+
+    /// Threads that clean.
+    fn cleaners(&self) -> usize {
+        self.instances.len().min(CLEANERS_MAX)
+    }
+
+    /// Wakes as many cleaners as this many pages are work for.
+    fn wake_cleaners(&self, pages: u64) {
+        let cleaners = pages.div_ceil(BATCH_PAGES as u64).min(self.cleaners() as u64);
+        (0..cleaners).for_each(|_| self.cleaners_sleep.wake());
+    }
+
+    /// Back-pressure for a thread that is about to change pages, or to go on with it. It may wait: it holds no latch.
+    /// `holds_locks`: its transaction may be one that others wait for.
+    pub(crate) fn admit_change(&self, holds_locks: bool, waiter: &Waiter) {
+        match self.flushing.config.mode {
+            FlushMode::Adaptive => self.log.take_tokens(holds_locks, waiter),
+            FlushMode::Sequential => self.wait_for_sync_flush(waiter),
+        }
     }
 
     /// Starts a thread for a task of a room above; it ends with the others.
@@ -430,6 +474,15 @@ impl BufferPool {
         }
     }
 
+    /// Counters of page writes by their cause, and the present plan.
+    pub fn flush_stats(&self) -> FlushStats {
+        self.flushing.stats()
+    }
+
+    fn is_replaying(&self) -> bool {
+        self.replayed_from.load(Ordering::Acquire) != 0
+    }
+
     fn is_failed(&self) -> bool {
         self.failed.get().is_some()
     }
@@ -450,7 +503,7 @@ impl BufferPool {
             let counts = &instance.counts;
             stats.frames += u64::from(instance.frames());
             stats.free_frames += u64::from(instance.free_frames());
-            stats.dirty_pages += counts.dirty_pages.load(Ordering::Relaxed);
+            stats.dirty_pages += instance.flush_list.dirty_pages();
             stats.reads += counts.reads.load(Ordering::Relaxed);
             stats.writes += counts.writes.load(Ordering::Relaxed);
             stats.evictions += counts.evictions.load(Ordering::Relaxed);

@@ -1,3 +1,5 @@
+use super::adaptive::Plan;
+use super::ages::Ages;
 use super::batch::{BATCH_PAGES, Batch};
 use super::*;
 use crate::background::Wake;
@@ -16,7 +18,7 @@ const PAGES: u64 = if cfg!(miri) { 24 } else { 100 };
 fn pool_on(disk: &MemoryDisk, frames: u64, instances: u32) -> Arc<BufferPool> {
     let space = Tablespace::create(disk, 1, PAGE).unwrap();
     space.grow(1024).unwrap();
-    let config = PoolConfig { bytes: frames * PAGE as u64, instances, doublewrite: true };
+    let config = PoolConfig { bytes: frames * PAGE as u64, instances, doublewrite: true, flush: FlushConfig::default() };
     BufferPool::new(disk, log_on(disk, space), config, Waits::new()).unwrap()
 }
 
@@ -106,33 +108,88 @@ fn what_a_load_is_done_with_is_written_batch_by_batch_and_the_rest_left() {
     assert_eq!(left, [(true, 67), (true, 59), (true, 57), (false, 57)]);
 }
 
+/// Publishes a plan, as the controller does.
+fn plan(pool: &BufferPool, target: Lsn, quota: i64) {
+    pool.flushing.publish(&Plan { target, quota, ..Plan::default() });
+}
+
 /// Those that nobody waits for are left alone.
-#[cfg_attr(miri, ignore = "the log is filled to two fifths")]
 #[test]
 fn with_a_page_that_is_due_go_those_that_soon_will_be() {
     let (pool, waiter) = filled(&MemoryDisk::default(), 256, 100);
     let mut cleaner = Cleaner::new(&pool, 0, 1);
     // The first change after a flush of all counts as its.
     change(&pool, 91, b"w", &waiter).unwrap();
-    let capacity = pool.log.capacity_bytes();
     let mut step = || {
         while cleaner.step(Instant::now()) == Wake::Now {}
         pool.stats().dirty_pages
     };
     assert_eq!(step(), 0);
-    let fill_to = |end: u64| {
-        while pool.log.next().0 < end {
-            change(&pool, 90, b"w", &waiter).unwrap();
-        }
+    let begun = pool.log.next();
+    (2..50).for_each(|page| change(&pool, page, b"w", &waiter).unwrap());
+    plan(&pool, begun, 1000);
+    assert_eq!(step(), 48, "none is due");
+    plan(&pool, Lsn(begun.0 + 1), 0);
+    assert_eq!(step(), 48, "nothing may be written");
+    plan(&pool, Lsn(begun.0 + 1), 1);
+    assert_eq!(step(), 48 - BATCH_PAGES as u64, "one batch, and the next page is not due");
+    plan(&pool, pool.log.next(), 1);
+    assert_eq!(step(), 0);
+    let stats = pool.flush_stats();
+    assert_eq!((stats.adaptive_pages, stats.background_pages, stats.sync_pages), (48, 0, 0));
+}
+
+/// The oldest pages of all instances, by a cleaner that begins elsewhere, and beside another batch.
+#[test]
+fn the_globally_oldest_pages_are_written_first_whatever_their_instance() {
+    let (disk, waiter) = (MemoryDisk::default(), Waiter::background());
+    let pool = pool_on(&disk, 512, 2);
+    let pages: Vec<u64> = (2..300).collect();
+    let of = |page: u64| usize::from(!std::ptr::eq(pool.instance_of(PageNo(page)), &*pool.instances[0]));
+    pages.iter().for_each(|&page| make(&pool, page, &waiter).unwrap());
+    pool.flush_all(&waiter).unwrap();
+    let mut cleaner = Cleaner::new(&pool, 1, 2);
+    while cleaner.step(Instant::now()) == Wake::Now {}
+    change(&pool, 290, b"w", &waiter).unwrap();
+    while cleaner.step(Instant::now()) == Wake::Now {}
+    // Those of the first instance become dirty first.
+    let [first, second]: [Vec<u64>; 2] =
+        [0, 1].map(|instance| pages.iter().copied().filter(|&page| of(page) == instance).take(60).collect());
+    first.iter().chain(&second).for_each(|&page| change(&pool, page, b"w", &waiter).unwrap());
+    let dirty = || pool.instances.iter().map(|instance| instance.flush_list.dirty_pages()).collect::<Vec<_>>();
+    assert_eq!(dirty(), [60, 60]);
+    plan(&pool, pool.log.next(), 1);
+    // A batch of the first instance is in progress elsewhere, with its doublewrite area.
+    let mut batch = Batch::new(PAGE);
+    let area = pool.lock_doublewrite(&pool.instances[0], &waiter).unwrap();
+    let writing = pool.begin_write(&pool.instances[0], first[..20].iter().copied().map(PageNo), &mut batch);
+    cleaner.step(Instant::now());
+    assert_eq!(dirty(), [60 - 20 - 32, 60]);
+    writing.unwrap().write(&waiter, || batch.write_in_place(pool.space())).unwrap();
+    drop(area);
+    plan(&pool, pool.log.next(), 1);
+    cleaner.step(Instant::now());
+    assert_eq!(dirty(), [0, 60]);
+    plan(&pool, pool.log.next(), 1);
+    cleaner.step(Instant::now());
+    assert_eq!(dirty(), [0, 60 - 32]);
+}
+
+/// What the ages say is what the flush lists have.
+#[test]
+fn dirty_pages_are_counted_by_age() {
+    let (pool, waiter) = filled(&MemoryDisk::default(), 256, 100);
+    let since = pool.log.next();
+    (2..52).for_each(|page| change(&pool, page, b"w", &waiter).unwrap());
+    (2..52).for_each(|page| change(&pool, page, b"x", &waiter).unwrap());
+    let ages = |before| {
+        let mut ages = Ages::since(since, pool.log.capacity_bytes());
+        pool.instances.iter().for_each(|instance| ages.add(instance.flush_list.ages()));
+        ages.pages_before(before)
     };
-    let begun = pool.log.next().0;
-    change(&pool, 2, b"w", &waiter).unwrap();
-    fill_to(begun + capacity / 64);
-    (3..43).for_each(|page| change(&pool, page, b"w", &waiter).unwrap());
-    fill_to(begun + capacity / 5 * 2 - 4096);
-    assert_eq!(step(), 42, "none is due");
-    fill_to(begun + capacity / 5 * 2 + 4096);
-    assert_eq!(step(), 42 - BATCH_PAGES as u64, "one batch, and the next page is not due");
+    assert_eq!((ages(since), ages(Lsn(u64::MAX))), (0, 50));
+    pool.flush_all(&waiter).unwrap();
+    assert_eq!((ages(Lsn(u64::MAX)), pool.stats().dirty_pages), (0, 0));
 }
 
 /// Pages that the instance's doublewrite area has in its two segments.
@@ -232,7 +289,7 @@ fn a_flush_of_all_has_the_cleaners_help() {
     (2..4).for_each(|page| change(&pool, page, b"w", &waiter).unwrap());
     while cleaner.step(Instant::now()) == Wake::Now {}
     assert_eq!(pool.stats().dirty_pages, 1, "page 3 changed after the last flush of all");
-    pool.flush_to.fetch_max(pool.log.next().0, Ordering::Relaxed);
+    pool.flushing.request(pool.log.next());
     assert!(cleaner.step(Instant::now()) == Wake::Now && pool.stats().dirty_pages == 0);
 }
 
@@ -276,7 +333,7 @@ fn replayed(disk: &MemoryDisk) -> Result<Arc<BufferPool>> {
     while survey.next(|_, _| Ok(()))? {}
     let buffer = LogBuffer::open(disk, space.database())?;
     let log = Log::new(&space, Arc::clone(&files), buffer, survey.end());
-    let config = PoolConfig { bytes: 64 * PAGE as u64, instances: 1, doublewrite: true };
+    let config = PoolConfig { bytes: 64 * PAGE as u64, instances: 1, doublewrite: true, flush: FlushConfig::default() };
     let pool = BufferPool::new(disk, log, config, Waits::new())?;
     pool.begin_replay(Lsn(start.lsn));
     Replay::new(&pool, survey.end(), space.pages(), VoidRanges::default()).run(2, |each| {

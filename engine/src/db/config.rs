@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use crate::buffer::{FlushConfig, FlushMode};
 use crate::disk;
 use crate::error::{Error, Result};
 
@@ -29,6 +30,14 @@ pub struct EngineConfig {
     /// Size of the log buffer, bytes: a mapped file, so that it outlives the process. An existing one of another size
     /// is replaced after a clean close.
     pub log_buffer_bytes: u64,
+    /// Pages per second that are written while no statement changes anything.
+    pub io_capacity: u32,
+    /// Pages per second that are written because they are old, at most. If the redo log fills up faster than this many
+    /// pages can free it, writers are slowed down. Pages whose frames are needed, and those of a bulk load or a
+    /// checkpoint on demand, are written without a limit.
+    pub io_capacity_max: u32,
+    /// Which pages are written when.
+    pub flush_mode: FlushMode,
     /// How durable a commit is when it returns.
     pub flush_log_at_trx_commit: FlushLog,
     /// Rollback segments, over which transactions spread their undo. Applies to new databases; an existing one keeps
@@ -63,6 +72,8 @@ impl EngineConfig {
     pub const DATA_FILES: RangeInclusive<u32> = 1..=disk::DATA_FILES_MAX;
     /// The valid range of `redo_capacity_bytes`.
     pub const REDO_CAPACITY_BYTES: RangeInclusive<u64> = 4 << 20..=1 << 40;
+    /// The valid range of `io_capacity`, and of `io_capacity_max`, which is not below `io_capacity`.
+    pub const IO_CAPACITY: RangeInclusive<u32> = 100..=1 << 30;
     /// The valid range of `log_buffer_bytes`.
     pub const LOG_BUFFER_BYTES: RangeInclusive<u64> = 256 << 10..=1 << 32;
     /// The valid range of `rollback_segments`.
@@ -80,6 +91,8 @@ impl EngineConfig {
         in_range("buffer_pool_instances", self.buffer_pool_instances, Self::BUFFER_POOL_INSTANCES)?;
         in_range("data_files", self.data_files, Self::DATA_FILES)?;
         in_range("redo_capacity_bytes", self.redo_capacity_bytes, Self::REDO_CAPACITY_BYTES)?;
+        in_range("io_capacity", self.io_capacity, Self::IO_CAPACITY)?;
+        in_range("io_capacity_max", self.io_capacity_max, self.io_capacity..=*Self::IO_CAPACITY.end())?;
         in_range("rollback_segments", self.rollback_segments, Self::ROLLBACK_SEGMENTS)?;
         in_range("log_buffer_bytes", self.log_buffer_bytes, Self::LOG_BUFFER_BYTES)?;
         in_range("sort_buffer_bytes", self.sort_buffer_bytes, Self::SORT_BUFFER_BYTES)?;
@@ -115,6 +128,7 @@ fn in_range<T: Into<u64> + PartialOrd + Copy>(
 
 impl Default for EngineConfig {
     fn default() -> Self {
+        let flush = FlushConfig::default();
         EngineConfig {
             buffer_pool_bytes: 128 << 20,
             buffer_pool_instances: 8,
@@ -124,6 +138,9 @@ impl Default for EngineConfig {
             doublewrite: true,
             redo_capacity_bytes: 128 << 20,
             log_buffer_bytes: 16 << 20,
+            io_capacity: flush.io_capacity,
+            io_capacity_max: flush.io_capacity_max,
+            flush_mode: flush.mode,
             flush_log_at_trx_commit: FlushLog::default(),
             rollback_segments: 16,
             lock_wait_timeout: Duration::from_secs(50),

@@ -17,7 +17,7 @@ use super::opening::{self, ToReplay};
 use super::tree::OpenTree;
 use super::typed::{self, OpenTyped};
 use super::{CheckReport, EngineConfig, EngineStats, Session, Tree};
-use crate::buffer::{BufferPool, PoolConfig, RecoveryProgress, doublewrite};
+use crate::buffer::{BufferPool, FlushConfig, PoolConfig, RecoveryProgress, doublewrite};
 use crate::disk::{Disk, FileDisk, Tablespace};
 use crate::error::{Error, Result};
 use crate::lock::{Detector, LockStats, TxnId};
@@ -120,6 +120,11 @@ impl Running {
             bytes: config.buffer_pool_bytes,
             instances: config.buffer_pool_instances,
             doublewrite: config.doublewrite,
+            flush: FlushConfig {
+                mode: config.flush_mode,
+                io_capacity: config.io_capacity,
+                io_capacity_max: config.io_capacity_max,
+            },
         };
         let space = Arc::clone(log.space());
         let pool = BufferPool::new(disk, log, pool_config, Arc::clone(waits))?;
@@ -406,6 +411,7 @@ impl Database {
         let space = &self.inner.running.space;
         EngineStats {
             pool: self.inner.running.pool.stats(),
+            flush: self.inner.running.pool.flush_stats(),
             waits: self.inner.waits.snapshot(),
             stalled_callbacks: self.inner.waits.stalled_callbacks(),
             redo: self.inner.running.log().stats(),
@@ -517,7 +523,7 @@ impl Inner {
 
     /// Runs a change of pages, and waits until it is as durable as the configuration says.
     pub(super) fn change<T>(&self, waiter: &Waiter, change: impl FnOnce() -> Result<T>) -> Result<T> {
-        self.throttle(waiter);
+        self.admit_change(false, waiter);
         self.check_open()?;
         let changed = change()?;
         self.make_durable(waiter)?;
@@ -547,9 +553,9 @@ impl Inner {
         log.make_durable(log.next(), Durability::Synced, waiter)
     }
 
-    /// Back-pressure before a change begins.
-    pub(super) fn throttle(&self, waiter: &Waiter) {
-        self.running.log().throttle(waiter);
+    /// Back-pressure before a change begins; `holds_locks` if others may wait for its transaction.
+    pub(super) fn admit_change(&self, holds_locks: bool, waiter: &Waiter) {
+        self.running.pool.admit_change(holds_locks, waiter);
     }
 
     pub(super) fn trees(&self, waiter: &Waiter) -> MutexGuard<'_, OpenTrees> {

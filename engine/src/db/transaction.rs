@@ -271,9 +271,9 @@ impl<'a> Transaction<'a> {
         let session = self.session;
         let (database, waiter) = (session.database(), session.waiter());
         let _entered = session.enter()?;
-        if !self.txn.has_written() {
-            // Before it holds anything that others may wait for.
-            database.throttle(waiter);
+        let holds_locks = self.txn.has_written();
+        database.admit_change(holds_locks, waiter);
+        if !holds_locks {
             database.txns().help_purge(waiter);
         }
         let tree = database.check_handle(open)?;

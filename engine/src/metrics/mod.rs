@@ -33,8 +33,12 @@ pub enum WaitReason {
     LogWrite,
     /// Room in the log buffer.
     RedoBuffer,
-    /// Room in the redo log's files, or the back-pressure that keeps some.
+    /// Room in the redo log's files, which only a checkpoint makes: a hard stop.
     RedoSpace,
+    /// Tokens of the back-pressure, which slows writers down while the redo log is more than 75% full.
+    RedoTokens,
+    /// A sync flush ([`FlushMode::Sequential`](crate::FlushMode::Sequential)).
+    SyncFlush,
     /// A close, until the changes in progress have ended.
     Close,
     /// The catalog, which another thread reads or changes.
@@ -49,7 +53,7 @@ pub enum WaitReason {
 
 impl WaitReason {
     /// All reasons, in the order in which they are documented.
-    pub const ALL: [WaitReason; 15] = [
+    pub const ALL: [WaitReason; 17] = [
         WaitReason::DiskRead,
         WaitReason::PageLoad,
         WaitReason::PageLatch,
@@ -60,6 +64,8 @@ impl WaitReason {
         WaitReason::LogWrite,
         WaitReason::RedoBuffer,
         WaitReason::RedoSpace,
+        WaitReason::RedoTokens,
+        WaitReason::SyncFlush,
         WaitReason::Close,
         WaitReason::Catalog,
         WaitReason::RowLock,
@@ -80,6 +86,8 @@ impl WaitReason {
             WaitReason::LogWrite => "log_write",
             WaitReason::RedoBuffer => "redo_buffer",
             WaitReason::RedoSpace => "redo_space",
+            WaitReason::RedoTokens => "redo_tokens",
+            WaitReason::SyncFlush => "sync_flush",
             WaitReason::Close => "close",
             WaitReason::Catalog => "catalog",
             WaitReason::RowLock => "row_lock",

@@ -27,8 +27,7 @@
 //! `promised = next + the outstanding promises`, and a promise is given only if `promised` stays within both the files
 //! and the ring. The last block is written whole, so the space in the files begins with the block of the checkpoint. So
 //! an append can never overrun either, whatever the number of threads (asserted in `append`). Promises that had to wait
-//! for a checkpoint are counted ([`RedoStats::hard_stops`]); the modules above apply back-pressure long before
-//! ([`Log::checkpoint_age_share`]).
+//! for a checkpoint are counted ([`RedoStats::hard_stops`]); statements take tokens long before (`tokens.rs`).
 //!
 //! # Failure
 //! A failed write or sync is final: the durable part is unknown. From then on every promise and every wait for
@@ -54,6 +53,7 @@ mod parking;
 mod reader;
 mod ring;
 mod stage;
+mod tokens;
 mod writer;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
@@ -63,6 +63,8 @@ use std::time::Duration;
 pub(crate) use buffer_file::LogBuffer;
 pub(crate) use files::LogFiles;
 pub(crate) use reader::Reader;
+#[cfg(test)]
+pub(crate) use tokens::NEWCOMERS as NEWCOMERS_BAND;
 #[cfg(test)]
 pub(crate) use tests::log_on;
 
@@ -75,6 +77,7 @@ use crate::page::Lsn;
 use crate::wait::Waiter;
 use frame::frame_bytes;
 use ring::Ring;
+use tokens::{Fill, HOLDERS, NEWCOMERS, Tokens};
 use writer::Writer;
 
 /// The number of log files.
@@ -85,10 +88,6 @@ pub(crate) const BLOCK_BYTES: u64 = 4096;
 pub(crate) const LSN_START: Lsn = Lsn(BLOCK_BYTES);
 /// A thread that waits for space checks again after this time, in case it missed the notification.
 const ROOM_WAIT: Duration = Duration::from_millis(2);
-/// Changes are held back when the log is needed from further back than this share of its capacity.
-const THROTTLE_FROM: f64 = 0.7;
-/// How long a change is held back when the log is full.
-const THROTTLE_MAX: Duration = Duration::from_millis(20);
 
 /// How durable a commit is when it returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,6 +119,8 @@ pub struct RedoStats {
     pub buffer_waits: u64,
     /// How many times a thread waited for a checkpoint: each is a failure of the back-pressure.
     pub hard_stops: u64,
+    /// Checkpoints made.
+    pub checkpoints: u64,
 }
 
 /// The redo log of one open database.
@@ -142,6 +143,9 @@ pub struct Log {
     checkpointing: Mutex<()>,
     buffer_waits: AtomicU64,
     hard_stops: AtomicU64,
+    checkpoints: AtomicU64,
+    /// For changes of transactions that hold nothing, and of those that hold locks.
+    tokens: [Tokens; 2],
 }
 
 /// Reserved log space of one mini-transaction; the drop returns the unused part.
@@ -178,12 +182,13 @@ impl Log {
         end: Lsn,
     ) -> Arc<Log> {
         let checkpoint = space.checkpoint();
+        let files_capacity = files.capacity_bytes();
         assert!(checkpoint.lsn <= end.0 && end.0.is_multiple_of(frame::ALIGNMENT_BYTES));
         Arc::new(Log {
             space: Arc::clone(space),
             ring_is_mapped: buffer.is_mapped(),
             ring: Ring::new(buffer.into_zeros(), end, space.epoch()),
-            capacity_bytes: files.capacity_bytes(),
+            capacity_bytes: files_capacity,
             writer: Writer::new(files, end),
             begun: end,
             epoch_before: checkpoint.epoch,
@@ -192,6 +197,8 @@ impl Log {
             checkpointing: Mutex::default(),
             buffer_waits: AtomicU64::new(0),
             hard_stops: AtomicU64::new(0),
+            checkpoints: AtomicU64::new(0),
+            tokens: [NEWCOMERS, HOLDERS].map(|band| Tokens::new(band, files_capacity)),
         })
     }
 
@@ -221,22 +228,30 @@ impl Log {
         self.capacity_bytes
     }
 
-    /// The share of the files that recovery would need, 0 to 1: the input of the back-pressure.
+    /// The share of the files that recovery would need, 0 to 1.
     pub fn checkpoint_age_share(&self) -> f64 {
         // The checkpoint first: it never overtakes the end, and both advance.
         let checkpoint = self.checkpoint().0;
         (self.next().0 - checkpoint) as f64 / self.capacity_bytes as f64
     }
 
-    /// Back-pressure: the fuller the log, the longer a change waits, with nothing latched, before it begins or
-    /// continues. So cleaners and checkpoints keep up, and no thread reaches the hard stop.
-    pub(crate) fn throttle(&self, waiter: &Waiter) {
-        let age = self.checkpoint_age_share();
-        if age > THROTTLE_FROM {
-            let share = ((age - THROTTLE_FROM) / (1.0 - THROTTLE_FROM)).min(1.0);
-            let delay = THROTTLE_MAX.mul_f64(share * share);
-            waiter.wait(WaitReason::RedoSpace, || std::thread::sleep(delay));
+    /// Back-pressure: while the log is getting full, waits for tokens before a change begins or continues (`tokens.rs`).
+    /// The caller holds no latch. `holds_locks`: others may wait for its transaction.
+    #[inline]
+    pub(crate) fn take_tokens(&self, holds_locks: bool, waiter: &Waiter) {
+        let tokens = &self.tokens[usize::from(holds_locks)];
+        if !tokens.is_open(self.fill().share) {
+            let is_over = || self.check_open().is_err();
+            waiter.wait(WaitReason::RedoTokens, || tokens.take(|| self.fill(), is_over));
         }
+    }
+
+    /// How full the log is, with what is promised.
+    fn fill(&self) -> Fill {
+        // The checkpoint first: it never overtakes the end, and both advance.
+        let checkpoint = self.checkpoint().0;
+        let promised = self.ring.promised();
+        Fill { share: (promised - checkpoint) as f64 / self.capacity_bytes as f64, next: self.next().0 }
     }
 
     /// Reserves space for a mini-transaction whose records have at most `payload_bytes`. May wait: the caller holds no
@@ -289,6 +304,7 @@ impl Log {
     pub(crate) fn refuse(&self) {
         self.sealed.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
+        self.tokens.iter().for_each(Tokens::wake_all);
     }
 
     /// An error if nothing is appended any more.
@@ -362,12 +378,14 @@ impl Log {
             false => self.space.mark_checkpoint(checkpoint)?,
         }
         self.checkpoint.fetch_max(lsn.0, Ordering::AcqRel);
+        self.checkpoints.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 
     /// Nothing is written any more, for this reason.
     pub(crate) fn stop(&self, what: String) {
         self.writer.stop(what);
+        self.tokens.iter().for_each(Tokens::wake_all);
     }
 
     /// Closes the files.
@@ -388,6 +406,7 @@ impl Log {
             syncs: written.syncs,
             buffer_waits: self.buffer_waits.load(Ordering::Relaxed),
             hard_stops: self.hard_stops.load(Ordering::Relaxed),
+            checkpoints: self.checkpoints.load(Ordering::Relaxed),
         }
     }
 }

@@ -92,6 +92,11 @@ impl Ring {
         Lsn(self.places.next.load(Ordering::Acquire))
     }
 
+    /// The end of the frames, if all promises were used in full.
+    pub(super) fn promised(&self) -> u64 {
+        self.places.promised.load(Ordering::Acquire)
+    }
+
     #[inline]
     fn word(&self, lsn: u64) -> &AtomicU64 {
         &self.words[(lsn / WORD_BYTES) as usize & (self.words.len() - 1)]

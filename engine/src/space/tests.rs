@@ -1,5 +1,5 @@
 use super::*;
-use crate::buffer::PoolConfig;
+use crate::buffer::{FlushConfig, PoolConfig};
 use crate::disk::{DiskCall, Fault, MemoryDisk, Tablespace};
 use crate::metrics::Waits;
 use crate::redo::log_on;
@@ -10,7 +10,7 @@ fn pool(disk: &MemoryDisk, new: bool) -> Arc<BufferPool> {
 }
 
 fn pool_over(disk: &MemoryDisk, space: Result<Tablespace>) -> Arc<BufferPool> {
-    let config = PoolConfig { bytes: 64 * 4096, instances: 2, doublewrite: true };
+    let config = PoolConfig { bytes: 64 * 4096, instances: 2, doublewrite: true, flush: FlushConfig::default() };
     BufferPool::new(disk, log_on(disk, space.unwrap()), config, Waits::new()).unwrap()
 }
 

@@ -26,7 +26,7 @@ use crate::wait::Waiter;
 pub const VALUE_BYTES_MAX: usize = 256 << 20;
 
 /// Pages after which a writer looks whether the redo log is nearly full.
-const PAGES_PER_CHECK: usize = 64;
+const PAGES_PER_CHECK: usize = 16;
 
 /// A value that is being read: its pointer, and the last error of its pages.
 #[derive(Default)]
@@ -60,7 +60,7 @@ impl Tree {
         let pieces = rest.chunks(bytes_per_page(self.pool.page_size()));
         for (index, piece) in pieces.enumerate().rev() {
             if index % PAGES_PER_CHECK == 0 {
-                self.pool.log().throttle(waiter);
+                self.pool.admit_change(true, waiter);
             }
             slot.reserve(index as u64 + 1, waiter)?;
             slot.push(self.root, index as u32, piece, waiter)?;

@@ -8,7 +8,7 @@ use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
 use flifo_admission::{Admission, Config};
-use flifo_engine::{Database, EngineConfig, Result, Session, Table, Transaction, Tree};
+use flifo_engine::{Database, EngineConfig, FlushMode, Result, Session, Table, Transaction, Tree};
 
 /// Small pages and a small pool, so that little data makes a deep tree and a full pool.
 pub(crate) fn config() -> EngineConfig {
@@ -21,6 +21,11 @@ pub(crate) fn config() -> EngineConfig {
         log_buffer_bytes: 256 << 10,
         ..EngineConfig::default()
     }
+}
+
+/// One mode of flushing after the other.
+pub(crate) fn flush_mode(number: u64) -> FlushMode {
+    FlushMode::ALL[number as usize % FlushMode::ALL.len()]
 }
 
 pub(crate) fn admission() -> Arc<Admission> {
