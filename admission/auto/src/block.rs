@@ -8,20 +8,25 @@
 //! | open | the limit doubles step by step | no limit is left, and a last step has passed |
 //!
 //! Each step lasts until the limited arm would do two hundred units of work, and ten for each thread that the step admits. Those
-//! threads do one unit each whatever comes after, so that many units are left out. A step that does less than 0.7 of the limited work is a
-//! collapse: the block ends, and the limit comes into force. Threads that run in a collapse leave slowly, so the steps are small.
+//! threads do one unit each whatever comes after, so that many units are left out. If a step does less than 0.7 of the limited work, it is
+//! repeated for longer, since the host may have paused. If the repetition does no more, it is a collapse: the block ends, and the limit comes into force.
+//! Threads that run in a collapse leave slowly, so the steps are small.
 
 use super::{Arm, LIMIT_MAX, Sample};
 
 /// A step of the opening, ns, the units of work that it should hold, and those for each thread that it admits.
-const STEP_NS_MIN: u64 = 10_000_000;
+const STEP_NS_MIN: u64 = 30_000_000;
 const STEP_NS_MAX: u64 = 250_000_000;
 const STEP_WORK: f64 = 200.0;
 const STEP_WORK_EACH: f64 = 10.0;
+/// A step is repeated for this many times as long.
+const REPEAT_FACTOR: u64 = 3;
 /// By how much each step multiplies the limit.
 const STEP_FACTOR: u32 = 2;
 /// The share of the limited work below which it is a collapse.
 const COLLAPSE: f64 = 0.7;
+/// The time after which a count without a limit may end as a collapse, ns.
+const COLLAPSE_NS: u64 = 200_000_000;
 /// A count of fewer units says nothing.
 const WORK_MIN: f64 = 30.0;
 /// The count of a block, ns, and the units of work that it should hold.
@@ -68,6 +73,8 @@ struct Step {
     limit: u32,
     /// Threads that the step admits.
     admits: u32,
+    /// Whether it is the repetition of a step that did too little.
+    repeats: bool,
 }
 
 #[derive(Debug)]
@@ -104,7 +111,7 @@ impl Block {
         self.phase = match arm {
             Arm::Limited => Phase::Draining(now),
             Arm::Open if self.opens => self.opened(now, self.slots),
-            Arm::Open => Phase::Settling(Step { since: now, limit: 0, admits: 0 }),
+            Arm::Open => Self::begin_step(Step { since: now, limit: 0, admits: 0, repeats: false }),
         };
     }
 
@@ -147,14 +154,15 @@ impl Block {
         if passed_ns < self.step_ns(step) {
             return Progress::Running;
         }
-        if self.opens && self.is_collapse(step, now) {
+        let is_collapse = self.opens && self.is_collapse(step, now);
+        if is_collapse && step.repeats {
             return Progress::Collapsed;
         }
-        if step.limit != 0 {
-            self.phase = self.opened(now, step.limit);
-        } else if passed_ns >= SETTLE_NS {
-            self.restart(now);
-        }
+        self.phase = match step.limit {
+            limit if is_collapse => Self::begin_step(Step { since: now, limit, admits: 0, repeats: true }),
+            0 => Phase::Counting(now),
+            limit => self.opened(now, limit),
+        };
         Progress::Running
     }
 
@@ -162,10 +170,14 @@ impl Block {
     fn opened(&self, now: Sample, limit: u32) -> Phase {
         let next = limit.saturating_mul(STEP_FACTOR);
         if next > LIMIT_MAX || next >= now.demand() {
-            Phase::Settling(Step { since: now, limit: 0, admits: now.queued })
+            Self::begin_step(Step { since: now, limit: 0, admits: now.queued, repeats: false })
         } else {
-            Phase::Opening(Step { since: now, limit: next, admits: next - limit })
+            Self::begin_step(Step { since: now, limit: next, admits: next - limit, repeats: false })
         }
+    }
+
+    fn begin_step(step: Step) -> Phase {
+        if step.limit == 0 { Phase::Settling(step) } else { Phase::Opening(step) }
     }
 
     fn drain(&mut self, since: Sample, now: Sample) {
@@ -183,8 +195,8 @@ impl Block {
 
     fn count(&mut self, since: Sample, now: Sample) -> Progress {
         let (work, span_ns) = ((now.work - since.work) as f64, now.now_ns - since.now_ns);
-        if self.opens && span_ns >= COUNT_NS_MIN && self.is_collapse(Step { since, limit: 0, admits: 0 }, now)
-        {
+        let step = Step { since, limit: 0, admits: 0, repeats: true };
+        if self.opens && span_ns >= COLLAPSE_NS && self.is_collapse(step, now) {
             return Progress::Collapsed;
         }
         let is_enough = span_ns >= COUNT_NS_MIN && work >= COUNT_WORK || span_ns >= COUNT_NS_MAX;
@@ -206,7 +218,8 @@ impl Block {
         let units = STEP_WORK.max(STEP_WORK_EACH * f64::from(step.admits));
         // At least long enough for a collapse to show.
         let ns_max = (STEP_NS_MAX as f64).max(WORK_MIN / self.limited_rate).min(COUNT_NS_MAX as f64);
-        ((units / self.limited_rate).min(ns_max) as u64).max(STEP_NS_MIN)
+        let ns = ((units / self.limited_rate).min(ns_max) as u64).max(STEP_NS_MIN);
+        if step.repeats { REPEAT_FACTOR * ns } else { ns }
     }
 
     fn is_collapse(&self, step: Step, now: Sample) -> bool {

@@ -5,6 +5,9 @@ use super::{Controller, Sample, State};
 /// The time of a step, ns.
 const STEP_NS: u64 = 1_000_000;
 const TICK_STEPS: u64 = 10;
+/// How long the host runs something else, and what it leaves meanwhile.
+const INTERRUPTION_STEPS: u32 = 25;
+const INTERRUPTED_SHARE: f64 = 0.3;
 
 /// What the clients do, and what it costs.
 #[derive(Debug, Clone, Copy)]
@@ -80,6 +83,9 @@ pub(super) struct Server {
     speed: f64,
     /// Standard deviation of the host's speed.
     pub(super) noise: f64,
+    /// How often per step the host begins to run something else, and for how many steps it still does.
+    pub(super) interruptions: f64,
+    interrupted: u32,
 }
 
 impl Server {
@@ -95,6 +101,8 @@ impl Server {
             work: 0.0,
             speed: 1.0,
             noise: 0.05,
+            interruptions: 0.0,
+            interrupted: 0,
         }
     }
 
@@ -144,7 +152,12 @@ impl Server {
         self.queued -= enter;
         self.running += enter;
         self.speed += 0.1 * (1.0 - self.speed) + self.noise * 0.44 * self.random.normal();
-        let rate = load.rate_per_s(self.running, self.queued >= 1.0) * self.speed.max(0.1);
+        if self.interruptions > 0.0 && self.random.uniform() < self.interruptions {
+            self.interrupted = INTERRUPTION_STEPS;
+        }
+        let share = if self.interrupted > 0 { INTERRUPTED_SHARE } else { 1.0 };
+        self.interrupted = self.interrupted.saturating_sub(1);
+        let rate = load.rate_per_s(self.running, self.queued >= 1.0) * self.speed.max(0.1) * share;
         let expected = rate * step_s;
         let done = (expected + expected.sqrt() * self.random.normal()).max(0.0);
         self.work += done;

@@ -62,6 +62,23 @@ fn where_the_limit_costs_it_is_lifted() {
     }
 }
 
+/// A build beside the server, or a noisy neighbour, takes the CPUs for tens of milliseconds.
+#[test]
+fn an_interrupted_trial_is_no_collapse() {
+    let (mut open, mut samples) = (0, 0);
+    for seed in SEEDS {
+        let (mut server, load) = (Server::new(LIMIT, seed), Load::point_select(1024));
+        server.interruptions = 0.005;
+        server.run(&load, 10.0);
+        server.run_and_see(&load, 60.0, |server| {
+            samples += 1;
+            open += u32::from(server.limit() == 0);
+        });
+    }
+    let share = f64::from(open) / f64::from(samples);
+    assert!(share > 0.9, "no limit was in force for {share} of the time");
+}
+
 /// The rate after a jump is within a tenth of the better arm's from two seconds on, if the limit pays, and from ten if it does not.
 #[test]
 fn follows_a_load_that_changes() {
