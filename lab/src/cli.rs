@@ -14,6 +14,7 @@ use crate::error::Error;
 use crate::experiment::args::ExperimentCommand;
 use crate::front::FrontKind;
 use crate::iobench::args::{EXAMPLES as IOBENCH_EXAMPLES, IobenchArgs};
+use crate::record::{FiguresArgs, RecordArgs};
 use crate::sweep::engine::EngineArgs;
 use crate::target::{Address, Protocol, TlsArgs, without_addresses};
 use crate::workload::Workload;
@@ -111,6 +112,12 @@ pub enum Command {
     /// One process of `iobench --as processes`; it takes its orders from standard input.
     #[command(name = "iobench-worker", hide = true)]
     IobenchWorker,
+    /// Render the tables and pictures of the repository's pages from figures/*.json
+    ///
+    /// A bench with --record writes such a file. In README.md and docs/**/*.md, what stands between
+    /// `<!-- figures:NAME -->` and `<!-- /figures -->` is replaced by the table of that name. Prints what changed.
+    #[command(after_help = EXIT_CODES)]
+    Figures(FiguresArgs),
     /// Show a saved run again, and draw its page and picture
     #[command(after_help = EXIT_CODES)]
     Report(ReportArgs),
@@ -288,6 +295,9 @@ pub struct SweepArgs {
     /// Write the picture of the headline curve
     #[arg(help_heading = "Results", long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub record: RecordArgs,
 }
 
 /// Options of `flifo report`.
@@ -339,6 +349,7 @@ fn helpful_command() -> &'static str {
         Some(word) if word == "check" => "flifo check",
         Some(word) if word == "stat" => "flifo stat",
         Some(word) if word == "report" => "flifo report",
+        Some(word) if word == "figures" => "flifo figures",
         _ => "flifo sweep",
     }
 }

@@ -118,6 +118,12 @@ pub enum Error {
         /// Why not.
         source: io::Error,
     },
+    /// A record or a page could not be read, rendered or written.
+    #[error(transparent)]
+    Record(#[from] flifo_record::Error),
+    /// Pages do not show what the records say.
+    #[error("the pages above do not show what figures/ records; render them with 'flifo figures'")]
+    Stale,
     /// Ctrl-C before there was anything to show.
     #[error("interrupted before the first cell was measured")]
     Interrupted,
@@ -157,6 +163,8 @@ impl Error {
             | Error::ConnectionClosed(_)
             | Error::Hang { .. }
             | Error::Panicked(_)
+            | Error::Record(_)
+            | Error::Stale
             | Error::Write { .. } => EXIT_FAILURE,
         }
     }

@@ -14,6 +14,7 @@
 //! | `thread_group` | threads that wait for an order, execute it, report |
 //! | `limits`, `mounts`, `interrupt`, `progress` | system limits and file systems, Ctrl-C, progress output |
 //! | `results`, `statistics`, `sampler`, `output` | the results of a run, and the files that hold them |
+//! | `record` | `--record` and `flifo figures`: results as records of the repository |
 //! | `report`, `published` | tables, pages, pictures; published figures for comparison |
 
 pub mod bench;
@@ -32,6 +33,7 @@ mod mounts;
 pub mod output;
 pub mod progress;
 pub mod published;
+pub mod record;
 pub mod report;
 pub mod results;
 pub mod sampler;

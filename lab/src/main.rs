@@ -14,6 +14,7 @@ use flifo::interrupt;
 use flifo::iobench;
 use flifo::limits;
 use flifo::output::check_different;
+use flifo::record;
 use flifo::report::{self, Style};
 use flifo::sweep;
 
@@ -59,6 +60,7 @@ fn run(command: &Command) -> Result<Ended, Error> {
             iobench::worker_process();
             Ok(Ended::Done)
         }
+        Command::Figures(args) => record::figures(args),
         Command::Report(args) => {
             let files = [Some(&args.json), args.html.as_ref(), args.svg.as_ref()];
             let files: Vec<&Path> = files.into_iter().flatten().map(PathBuf::as_path).collect();

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use clap::Parser;
 use clap::builder::PossibleValuesParser;
 use flifo::cli::{bytes, policy, rounds, seconds};
+use flifo::record::RecordArgs;
 use flifo_admission::Policy;
 
 use crate::store::Durability;
@@ -110,6 +111,9 @@ pub(crate) struct Args {
     /// Write the tables as Markdown
     #[arg(long, value_name = "FILE")]
     pub(crate) markdown: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) record: RecordArgs,
 }
 
 fn names() -> Vec<&'static str> {

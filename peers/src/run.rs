@@ -18,6 +18,7 @@ use crate::args::Args;
 use crate::cell::{self, Base, Rig};
 use crate::memory;
 use crate::plan::{Plan, Step};
+use crate::record;
 use crate::report::{self, Form};
 use crate::results::{Peer, Results, Round, RunSettings};
 use crate::row::{self, Row};
@@ -42,6 +43,7 @@ pub(crate) fn run(args: &Args) -> Result<Ended, Error> {
     let machine = Machine::detect(&dir);
     let plan = Plan::new(args, machine.cores.max(1))?;
     check_all_writable([&args.json, &args.markdown].into_iter().flatten())?;
+    let place = args.record.place(record::name(plan.settings.durability))?;
     check_limits(&plan, &dir)?;
     let progress = Progress::new();
     if machine.file_system == "tmpfs" {
@@ -66,8 +68,11 @@ pub(crate) fn run(args: &Args) -> Result<Ended, Error> {
     print(&report::text(&plan, &results, Form::Terminal));
     // The measurements are worth keeping after any error, which is still returned.
     let kept = keep(args, &plan, &results);
+    let is_partial = results.interrupted || !results.failures.is_empty();
+    let recorded = record::keep(place.as_ref(), is_partial, || record::of(&results));
     let ended = outcome?;
     kept?;
+    recorded?;
     match ended {
         Ended::Interrupted if results.cells.is_empty() => Err(Error::Interrupted),
         Ended::Done if !results.failures.is_empty() => Err(Error::Unmeasured(format!(

@@ -10,6 +10,7 @@ use flifo_admission::Config;
 use super::limiter::{Peer, Variant};
 use super::load::Load;
 use crate::cli::{EXIT_CODES, exit_codes, rounds, seconds};
+use crate::record::RecordArgs;
 
 const EXAMPLES: &str = concat!(
     "Examples:
@@ -119,6 +120,9 @@ pub struct AdmissionArgs {
     /// Write a picture per load into a directory
     #[arg(help_heading = "Results", long, value_name = "DIR")]
     pub svg: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub record: RecordArgs,
 }
 
 /// One item of a list, or all items.

@@ -12,6 +12,7 @@ use crate::error::Error;
 use crate::limits;
 use crate::output::{check_all_writable, check_writable};
 use crate::progress::Progress;
+use crate::record;
 use crate::report::{self, Style};
 use crate::results::{Results, Settings};
 use crate::sampler::Machine;
@@ -30,6 +31,7 @@ pub fn admission(args: &AdmissionArgs) -> Result<Ended, Error> {
         std::fs::create_dir_all(dir).map_err(|source| Error::Write { path: dir.clone(), source })?;
         check_writable(&dir.join("load.svg"))?;
     }
+    let place = args.record.place("admission")?;
     check_limits(&plan)?;
     precise_sleeps();
     work::prepare();
@@ -50,7 +52,8 @@ pub fn admission(args: &AdmissionArgs) -> Result<Ended, Error> {
 
     // The measurements are kept after any error, which is reported as well.
     let kept = report::keep(&results, args.json.as_deref(), args.html.as_deref(), args.svg.as_deref());
-    match and_afterwards(outcome, kept.map_err(Error::Report), &Progress::new())? {
+    let recorded = record::keep(place.as_ref(), results.interrupted, || record::of_results(&results));
+    match and_afterwards(outcome, kept.map_err(Error::Report).and(recorded), &Progress::new())? {
         Ended::Interrupted if results.cells.is_empty() => Err(Error::Interrupted),
         ended => Ok(ended),
     }

@@ -6,6 +6,7 @@ use clap::Args;
 
 use super::kinds::{Carrier, Mode, Workload};
 use crate::cli::{bytes, number, rounds, seconds};
+use crate::record::RecordArgs;
 
 /// Shown by `--help`.
 pub(crate) const EXAMPLES: &str = concat!(
@@ -147,6 +148,9 @@ pub struct IobenchArgs {
     /// Write a self-contained page with the curves
     #[arg(help_heading = "Results", long, value_name = "FILE")]
     pub html: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub record: RecordArgs,
 }
 
 /// The valid block sizes.

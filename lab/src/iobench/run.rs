@@ -15,6 +15,7 @@ use crate::error::Error;
 use crate::limits::{self, SMALLER_CONCURRENCY};
 use crate::output::check_all_writable;
 use crate::progress::{Progress, SweepBar, minutes};
+use crate::record;
 use crate::report::Style;
 use crate::results::Failure;
 use crate::sampler::Machine;
@@ -23,8 +24,13 @@ use crate::sampler::Machine;
 pub fn iobench(args: &IobenchArgs) -> Result<Ended, Error> {
     let plan = Plan::from_args(args)?;
     check_all_writable([&args.json, &args.html].into_iter().flatten())?;
+    let place = args.record.place("iobench")?;
     let (results, ended) = measure(&plan)?;
-    show::keep(&results, args.json.as_deref(), args.html.as_deref(), args.advise, Style::stdout())?;
+    let shown =
+        show::keep(&results, args.json.as_deref(), args.html.as_deref(), args.advise, Style::stdout());
+    let recorded = record::keep(place.as_ref(), results.interrupted, || record::of_iobench(&results));
+    shown?;
+    recorded?;
     match (failures(&results), ended) {
         (_, Ended::Interrupted) if results.cells.is_empty() => Err(Error::Interrupted),
         (Some(error), Ended::Done) => Err(error),

@@ -18,6 +18,7 @@ use crate::interrupt;
 use crate::limits;
 use crate::output::check_all_writable;
 use crate::progress::Progress;
+use crate::record;
 use crate::report::{self, Style};
 use crate::results::{CellKey, Failure, Results, Round, Settings};
 use crate::sampler::Machine;
@@ -47,6 +48,7 @@ pub fn sweep(args: &SweepArgs) -> Result<Ended, Error> {
     let start = Start::now();
     let plan = Plan::new(args)?;
     check_all_writable([&args.json, &args.html, &args.svg].into_iter().flatten())?;
+    args.record.place(name(args))?;
     match &args.target {
         Some(address) => target::sweep(args, address, plan, &start),
         None => sweep_engine(args, &plan, &start),
@@ -98,7 +100,16 @@ pub(crate) fn measure_and_keep(
         _ => report::keep(&results, args.json.as_deref(), args.html.as_deref(), args.svg.as_deref())
             .map_err(Error::Report),
     };
-    (measured, kept)
+    let recorded = args
+        .record
+        .place(name(args))
+        .and_then(|place| record::keep(place.as_ref(), results.interrupted, || record::of_results(&results)));
+    (measured, kept.and(recorded))
+}
+
+/// The name of the run's record.
+fn name(args: &SweepArgs) -> &'static str {
+    if args.target.is_some() { "target-sweep" } else { "sweep" }
 }
 
 /// Adds the remedy for damaged data, which depends on their directory.

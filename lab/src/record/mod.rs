@@ -1,0 +1,76 @@
+//! `--record` of the benches, and `flifo figures`: results become records ([`flifo_record`]), records become pages.
+
+mod iobench;
+mod sweep;
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+use flifo_record::place::{self, Place, To};
+use flifo_record::{Record, pages};
+
+pub(crate) use iobench::of_iobench;
+pub(crate) use sweep::of_results;
+
+use crate::command::Ended;
+use crate::error::Error;
+use crate::output::print;
+
+/// The option `--record`, for every bench.
+#[derive(Debug, Clone, Args)]
+pub struct RecordArgs {
+    /// Keep the results in the repository, as figures/NAME.json, for the tables of its pages
+    ///
+    /// The file is named after the bench and is replaced; git has the earlier ones. `--record=DIR` writes it into another
+    /// folder, `--record=DIR/OTHER.json` under another name. Afterwards `flifo figures` renders the pages.
+    #[arg(help_heading = "Results", long, value_name = "DIR|FILE", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    pub record: Option<To>,
+}
+
+impl RecordArgs {
+    /// The file to write, if there is one. Call it before measuring: it fails if the file cannot be written.
+    pub fn place(&self, bench: &str) -> Result<Option<Place>, Error> {
+        let place = self.record.as_ref().map(|to| Place::new(to, bench)).transpose();
+        place.map_err(|error| Error::Usage(error.to_string()))
+    }
+}
+
+/// Writes a record at its place, if there is one, and says so. A run that is not complete is not recorded.
+pub fn keep(place: Option<&Place>, is_partial: bool, record: impl FnOnce() -> Record) -> Result<(), Error> {
+    let Some(place) = place else { return Ok(()) };
+    let said = match is_partial {
+        true => "not recorded, because the run is not complete".to_owned(),
+        false => place.write(record())?,
+    };
+    // A closed terminal is no reason to fail: the file is written.
+    let _ = writeln!(std::io::stderr(), "flifo: {said}");
+    Ok(())
+}
+
+/// Options of `flifo figures`.
+#[derive(Debug, Args)]
+pub struct FiguresArgs {
+    /// Change nothing; exit with 1 if a table or a picture is stale, and name it
+    #[arg(long)]
+    pub check: bool,
+
+    /// The repository [default: the one around the current directory]
+    #[arg(long, value_name = "DIR")]
+    pub root: Option<PathBuf>,
+}
+
+/// Runs `flifo figures`.
+pub fn figures(args: &FiguresArgs) -> Result<Ended, Error> {
+    let root = match &args.root {
+        Some(root) => root.clone(),
+        None => place::root().map_err(|error| Error::Usage(error.to_string()))?,
+    };
+    let stale = if args.check { pages::check(&root)? } else { pages::update(&root)? };
+    let text: String = stale.iter().map(|stale| format!("{stale}\n")).collect();
+    print(&mut std::io::stdout(), &text).map_err(Error::Print)?;
+    match (args.check, stale.len()) {
+        (true, 1..) => Err(Error::Stale),
+        _ => Ok(Ended::Done),
+    }
+}
