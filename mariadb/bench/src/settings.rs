@@ -5,15 +5,15 @@ use std::time::Duration;
 use flifo_mariadb::Options;
 use serde::Serialize;
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Settings {
     pub rows: u32,
     pub time_s: u32,
     /// From the beginning: not counted.
     pub skip_s: u32,
-    /// With [`crate::plan::What::Moments`], instead of these: the counted time of a slice, and the time its load runs before.
+    /// With [`crate::plan::What::Slices`], instead of these: the counted time of a slice, and the time its load runs before.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub moment_ms: Option<u32>,
+    pub slice_ms: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub settle_ms: Option<u32>,
     /// sysbench's `--rand-type`.
@@ -55,8 +55,8 @@ impl Settings {
         own.chain(self.server_options.iter().cloned()).collect()
     }
 
-    pub(crate) fn moment(&self) -> Duration {
-        Duration::from_millis(self.moment_ms.unwrap_or(0).into())
+    pub(crate) fn slice(&self) -> Duration {
+        Duration::from_millis(self.slice_ms.unwrap_or(0).into())
     }
 
     pub(crate) fn settle(&self) -> Duration {

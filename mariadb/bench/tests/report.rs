@@ -1,48 +1,32 @@
 //! Verdicts and tables of results made by hand.
 
-use flifo::results::Machine;
-use flifo_mariadb_bench::bars::{Target, verdicts};
 use flifo_mariadb_bench::measure::Figures;
 use flifo_mariadb_bench::plan::What;
 use flifo_mariadb_bench::report::markdown;
-use flifo_mariadb_bench::results::{Results, SCHEMA};
+use flifo_mariadb_bench::results::{Results, RunHead};
 use flifo_mariadb_bench::settings::Settings;
+use flifo_mariadb_bench::targets::verdicts;
 use flifo_mariadb_bench::workload::Workload;
+use flifo_record::Wanted;
 
 fn results(what: What) -> Results {
     let settings = Settings {
         rows: 5000,
         time_s: 12,
         skip_s: 4,
-        moment_ms: None,
-        settle_ms: None,
         distribution: "uniform".into(),
         buffer_pool_bytes: 1 << 30,
-        reports: 0,
-        report_rows: None,
-        transactions: 0,
-        pause_us: 0,
-        text: false,
-        think_us: 0,
         log_file_bytes: 2 << 30,
-        server_options: Vec::new(),
+        ..Settings::default()
     };
     let variant = |text: &str| text.parse().unwrap();
     Results {
-        schema: SCHEMA,
+        run: RunHead::without_clients("flifo-mariadb-bench".into()),
         what,
-        command_line: "flifo-mariadb-bench".into(),
-        started_at: "2026-01-31T12:00:00Z".into(),
-        elapsed_s: 1.0,
-        interrupted: false,
-        machine: Machine::default(),
-        mariadb_version: "10.11".into(),
-        sysbench_version: "sysbench 1.0.20".into(),
         server_options: settings.server(),
         settings,
         variants: vec![variant("stock"), variant("plugin"), variant("pool")],
         cells: Vec::new(),
-        notes: Vec::new(),
     }
 }
 
@@ -91,16 +75,16 @@ fn ratios_are_of_the_same_round() {
 #[test]
 fn what_the_issue_wants_is_decided_by_the_median() {
     let verdicts = verdicts(&hot_rows());
-    let told: Vec<(&str, u32, Target, bool)> =
+    let told: Vec<(&str, u32, Wanted, bool)> =
         verdicts.iter().map(|v| (v.demand, v.connections, v.target, v.is_met())).collect();
     let expected = [
-        ("throughput / stock", 16, Target::AtLeast(1.0), true),
-        ("throughput / stock", 1024, Target::AtLeast(20.0), true),
-        ("throughput / its own peak", 1024, Target::AtLeast(0.9), true),
-        ("throughput / pool", 1024, Target::MoreThan(1.0), true),
-        ("context switches per statement / stock", 1024, Target::LessThan(1.0), true),
-        ("variation between connections", 1024, Target::AtMost(0.3), true),
-        ("longest wait / cycle of the queue", 1024, Target::AtMost(2.0), false),
+        ("throughput / stock", 16, Wanted::AtLeast(1.0), true),
+        ("throughput / stock", 1024, Wanted::AtLeast(20.0), true),
+        ("throughput / its own peak", 1024, Wanted::AtLeast(0.9), true),
+        ("throughput / pool", 1024, Wanted::MoreThan(1.0), true),
+        ("context switches per statement / stock", 1024, Wanted::LessThan(1.0), true),
+        ("variation between connections", 1024, Wanted::AtMost(0.3), true),
+        ("longest wait / cycle of the queue", 1024, Wanted::AtMost(2.0), false),
     ];
     assert_eq!(told, expected);
 }
@@ -119,7 +103,7 @@ fn one_connection_has_its_own_demands() {
 #[test]
 fn the_tables_say_it() {
     let mut results = hot_rows();
-    results.notes.push("something was odd".into());
+    results.run.notes.push("something was odd".into());
     let text = markdown(&results);
     for target in [
         "### Target: 6 of 7 met",
