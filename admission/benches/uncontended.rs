@@ -91,8 +91,10 @@ fn main() -> ExitCode {
 
 /// With `--record` everything is measured, and criterion's other arguments do not count.
 fn run() -> flifo_record::Result<()> {
-    let recording =
-        Recording::from_args("uncontended", "cargo bench -p flifo-admission --bench uncontended -- --record")?;
+    let recording = Recording::from_args(
+        "uncontended",
+        "cargo bench -p flifo-admission --bench uncontended -- --record",
+    )?;
     let mut criterion = match &recording {
         Some(recording) => Criterion::default().output_directory(recording.folder()),
         None => Criterion::default().configure_from_args(),

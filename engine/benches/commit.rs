@@ -18,11 +18,11 @@ use std::time::{Duration, Instant};
 use flifo_admission::{Admission, Config};
 use flifo_base::CacheAligned;
 use flifo_engine::disk::{Disk, DiskFile, DiskLock, FileDisk, SharedWords};
+use flifo_engine::{Database, EngineConfig, Error, FlushLog, Isolation, Table};
 use flifo_record::criterion::exit_code;
 use flifo_record::place::Place;
 use flifo_record::statistics::{Spread, median};
 use flifo_record::{Key, Record, Row, Scale, Wanted};
-use flifo_engine::{Database, EngineConfig, Error, FlushLog, Isolation, Table};
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 
@@ -237,7 +237,19 @@ fn want(record: &mut Record) {
 
 /// The command with the variables of the environment that configure it.
 fn command() -> String {
-    let names = ["POLICY", "QUANTUM_US", "LIMIT", "LOCK_WAITERS", "ROUNDS", "SECONDS", "THREADS", "ONLY", "SYNC_US", "READS", "STATEMENT"];
+    let names = [
+        "POLICY",
+        "QUANTUM_US",
+        "LIMIT",
+        "LOCK_WAITERS",
+        "ROUNDS",
+        "SECONDS",
+        "THREADS",
+        "ONLY",
+        "SYNC_US",
+        "READS",
+        "STATEMENT",
+    ];
     let set = names.iter().filter_map(|name| Some(format!("{name}={} ", std::env::var(name).ok()?)));
     set.collect::<String>() + "cargo bench -p flifo-engine --bench commit -- --record"
 }
@@ -272,7 +284,9 @@ fn measure() -> flifo_record::Result<()> {
         println!("{}", load.name);
         record.rows.extend(rows(load.name, &numbers, &found));
         for ((threads, of), waits) in numbers.iter().zip(&found).zip(waits) {
-            let Some(ratio) = Spread::of(of.iter().zip(&found[0]).map(|(this, one)| this / one)) else { continue };
+            let Some(ratio) = Spread::of(of.iter().zip(&found[0]).map(|(this, one)| this / one)) else {
+                continue;
+            };
             println!(
                 "  {threads:>5} threads {:>10.0} commits/s   {:.2} times the first's ({:.2} to {:.2}), {:.3} lock waits each",
                 median(of.iter().copied()).unwrap_or(0.0),

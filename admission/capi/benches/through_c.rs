@@ -67,7 +67,8 @@ fn main() -> ExitCode {
 
 fn measure() -> flifo_record::Result<()> {
     let place = Place::from_args("through-c")?;
-    let mut record = Record::begin("through-c", "cargo bench -p flifo-admission-c -- --record", Scale::Threads);
+    let mut record =
+        Record::begin("through-c", "cargo bench -p flifo-admission-c -- --record", Scale::Threads);
     let (session, c_session) = sessions();
     let (enter, exit): (Function, Function) = black_box((flifo_enter, flifo_exit));
     let both = |session: &Session| {
@@ -80,7 +81,11 @@ fn measure() -> flifo_record::Result<()> {
     };
     record.rows.push(compare("enter and exit", || both(&session), c_both));
     black_box((session.enter().is_ok(), enter(c_session)));
-    record.rows.push(compare("ticket", || _ = black_box(session.enter().is_ok()), || _ = black_box(enter(c_session))));
+    record.rows.push(compare(
+        "ticket",
+        || _ = black_box(session.enter().is_ok()),
+        || _ = black_box(enter(c_session)),
+    ));
 
     exit(c_session);
     session.exit();

@@ -222,15 +222,10 @@ pub fn markdown(results: &Results<Cell>) -> String {
     let mut text = format!("## In short alternating slices\n\n`{}`\n\n", results.run.command_line);
     let _ = writeln!(
         text,
-        "{}, {}; {}, {} cores, {}, {}. Each variant has a server and a load, which stand still in the slices of the others; {} ms of a \
+        "{}. Each variant has a server and a load, which stand still in the slices of the others; {} ms of a \
          slice count, after {} ms. {} rows, --rand-type={}{}{}. Throughput is what the server counts. Ratios are of the same round: \
          the median, with its 95% interval by order statistics; `=`: it spans 1.\n",
-        results.run.mariadb_version,
-        results.run.sysbench_version,
-        results.run.machine.cpu_model,
-        results.run.machine.cores,
-        results.run.machine.kernel,
-        results.run.started_at,
+        results.run.described(),
         settings.slice().as_millis(),
         settings.settle().as_millis(),
         settings.rows,
