@@ -27,7 +27,7 @@ pub fn markdown(results: &Results) -> String {
     text + &notes(&results.run)
 }
 
-/// What was odd in a run, as a section.
+/// The notes of a run, as a section.
 pub(crate) fn notes(run: &RunHead) -> String {
     if run.notes.is_empty() {
         return String::new();
