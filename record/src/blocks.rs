@@ -25,6 +25,9 @@ pub fn matrix_picture(record: &Record) -> Option<String> {
     heat_map::svg(record, "MariaDB: throughput by load and connections")
 }
 
+/// How often a writer waited because the redo log was full.
+const HARD_STOPS: &str = "hard stops on redo space";
+
 /// A block's table: its name, its records, its shape.
 type Named = (&'static str, &'static [&'static str], Table);
 
@@ -47,6 +50,16 @@ fn is_throughput(key: &Key) -> bool {
 /// A ratio of throughput.
 fn is_ratio(key: &Key) -> bool {
     key.base.is_some() && key.figure.is_empty()
+}
+
+/// The plugin's throughput relative to stock.
+fn is_plugin(key: &Key) -> bool {
+    is_ratio(key) && is_of(key, "stock") && key.variant == "plugin"
+}
+
+/// flifo's throughput, or its ratio to another store's.
+fn is_flifo(key: &Key) -> bool {
+    key.figure.is_empty() && key.variant == "flifo"
 }
 
 fn is_of(key: &Key, base: &str) -> bool {
@@ -76,7 +89,11 @@ const TABLES: &[Named] = &[
     (
         "sweep",
         &["sweep", "sweep-small-pool"],
-        table(&[Workload, Figure, Scale, Variant], &[], |key| key.base.is_some()),
+        table(&[Workload, Figure, Scale, Variant], &[], |key| {
+            key.base.as_ref().is_some_and(|base| {
+                key.scale == Some(1024) && key.variant == "flifo" || base.ends_with("slot kept in disk reads")
+            })
+        }),
     ),
     ("tree", &["tree"], table(&[Workload], &[], |key| key.base.is_none())),
     ("commit", &["commit"], table(&[Workload], &[Scale], is_throughput)),
@@ -84,29 +101,33 @@ const TABLES: &[Named] = &[
         "commit-ratios",
         &["commit", "commit-xeon", "commit-slow-sync"],
         table(&[Workload, Scale, Variant], &[Machine], |key| {
-            is_of(key, "peak") || is_of(key, "1 thread") && key.workload.ends_with("synced")
+            is_of(key, "peak") && key.scale == Some(1024) && key.workload.contains("hot row")
+                || is_of(key, "1 thread") && key.scale >= Some(256) && key.workload.ends_with("synced")
         }),
     ),
     (
         "transactions",
         &["transactions", "transactions-xeon", "transactions-small-pool"],
-        table(&[Source, Figure, Scale, Variant], &[], |_| true),
+        table(&[Source, Figure, Scale, Variant], &[], |key| {
+            key.scale == Some(1024)
+                && (is_ratio(key) || ["lowest second / mean", HARD_STOPS].contains(&key.figure.as_str()))
+        }),
     ),
     (
         "peers",
         &["peers"],
         table(&[Workload, Scale], &[Variant], |key| {
-            key.figure.is_empty()
+            is_flifo(key)
                 && (key.scale == Some(1024) || ["load", "point-get"].contains(&key.workload.as_str()))
         }),
     ),
-    ("peers-synced", &["peers-synced"], table(&[Workload, Scale], &[Variant], |key| key.figure.is_empty())),
+    ("peers-synced", &["peers-synced"], table(&[Workload, Scale], &[Variant], is_flifo)),
     ("storage", &["iobench-fio"], table(&[Workload, Scale], &[Figure, Variant], |key| key.base.is_some())),
     ("linux-io-2012", &["linux-io-2012"], table(&[Workload, Variant], &[], |_| true)),
-    ("matrix", &["matrix"], table(&[Workload], &[Scale], |key| is_of(key, "stock") && key.scale.is_some())),
+    ("matrix", &["matrix"], table(&[Workload], &[Scale], |key| is_plugin(key) && key.scale.is_some())),
     ("matrix-means", &["matrix"], below(&[Workload, Variant], &[], |key| key.figure == "geometric mean")),
-    ("limits", &["matrix-limits"], table(&[Workload, Scale], &[Variant], |_| true)),
-    ("mariadb", &["mariadb", "mariadb-slow"], table(&[Workload, Scale], &[Machine], is_ratio)),
+    ("limits", &["matrix-limits"], table(&[Workload, Scale], &[Variant], |key| key.figure.is_empty())),
+    ("mariadb", &["mariadb", "mariadb-slow"], table(&[Workload, Scale], &[Machine], is_plugin)),
     ("mariadb-pool", &["mariadb-pool"], table(&[Workload], &[Variant, Scale], is_ratio)),
     ("mariadb-11.8", &["mariadb-11.8"], table(&[Workload], &[Variant], is_ratio)),
     (
@@ -117,6 +138,9 @@ const TABLES: &[Named] = &[
     ("large-replies", &["mariadb-large-replies"], table(&[Workload, Variant], &[Figure], |_| true)),
     ("target", &["target"], table(&[Workload, Scale], &[Variant, Figure], |_| true)),
 ];
+
+/// The README's block, which takes single rows out of several records.
+const OVERVIEW: &str = "overview";
 
 /// A line of the README's table: the label, the record, the key.
 type Line = (&'static str, &'static str, Key);
@@ -150,9 +174,14 @@ fn overview() -> Vec<Line> {
     ]
 }
 
+/// The names of all blocks.
+pub fn names() -> Vec<&'static str> {
+    TABLES.iter().map(|(name, ..)| *name).chain([OVERVIEW]).collect()
+}
+
 /// The text of a block. The error says what is wrong, and which names there are.
 pub(crate) fn render(name: &str, records: &Records) -> Result<String, String> {
-    if name == "overview" {
+    if name == OVERVIEW {
         let lines = overview();
         let items: Vec<Item<'_>> = lines
             .iter()
@@ -161,8 +190,7 @@ pub(crate) fn render(name: &str, records: &Records) -> Result<String, String> {
         return list(&items);
     }
     let Some((_, sources, table)) = TABLES.iter().find(|(other, ..)| *other == name) else {
-        let names: Vec<&str> = TABLES.iter().map(|(name, ..)| *name).chain(["overview"]).collect();
-        return Err(format!("there is no block {name:?}; the blocks are {}", names.join(", ")));
+        return Err(format!("there is no block {name:?}; the blocks are {}", names().join(", ")));
     };
     let records = sources.iter().map(|source| records.get(source)).collect::<Result<Vec<_>, _>>()?;
     table.render(&records)

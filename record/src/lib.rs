@@ -10,7 +10,7 @@
 //! | `statistics` | medians, spreads, paired ratios with their 95% interval |
 //! | `machine`, `date` | the machine and the time of a run |
 //! | `place` | where `--record` writes |
-//! | `criterion` | the adapter for benches that criterion runs |
+//! | `criterion`, `rounds` | the adapters for benches that criterion runs, and for scripts |
 //! | `format` | figures as text |
 //! | `table`, `heat_map` | rows of a record as a Markdown table, as a picture |
 //! | `blocks`, `pages` | which table has which name; the pages, rendered and checked |
@@ -27,6 +27,7 @@ pub mod machine;
 pub mod pages;
 pub mod place;
 mod record;
+pub mod rounds;
 pub mod statistics;
 pub mod table;
 

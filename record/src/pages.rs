@@ -106,7 +106,7 @@ fn each(root: &Path, write: &mut dyn FnMut(&Path, &str) -> Result<()>) -> Result
 }
 
 /// README.md and all pages under docs, relative to the root.
-fn pages(root: &Path) -> Result<Vec<PathBuf>> {
+pub fn pages(root: &Path) -> Result<Vec<PathBuf>> {
     let mut pages = vec![PathBuf::from("README.md")];
     let mut folders = vec![PathBuf::from("docs")];
     while let Some(folder) = folders.pop() {

@@ -46,6 +46,11 @@ impl Place {
                 folder.display()
             )));
         }
+        // A full run is too long to find out at its end.
+        let probe = folder.join(format!(".flifo-{}.tmp", std::process::id()));
+        std::fs::write(&probe, "").and_then(|()| std::fs::remove_file(&probe)).map_err(|error| {
+            Error::Place(format!("cannot record in {}: {error}; name another folder", file.display()))
+        })?;
         match (file.file_stem().and_then(|stem| stem.to_str()), file.extension()) {
             (Some(stem), Some(extension)) if extension == "json" => {
                 Ok(Place { bench: stem.to_owned(), file: file.clone() })

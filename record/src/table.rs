@@ -61,13 +61,6 @@ impl Axis {
             Axis::Record => record.bench.clone(),
         }
     }
-
-    fn heading(self, record: &Record) -> String {
-        match self {
-            Axis::Scale => record.scale.name().into(),
-            _ => String::new(),
-        }
-    }
 }
 
 /// The labels of a row or a column on each of its axes.
@@ -76,89 +69,125 @@ type Labels = Vec<String>;
 impl Table {
     /// Renders the rows that the table selects of all records. The error says what is missing.
     pub fn render(&self, records: &[&Record]) -> Result<String, String> {
-        let found: Vec<(&Record, &Row)> = records
-            .iter()
-            .flat_map(|record| record.rows.iter().map(move |row| (*record, row)))
-            .filter(|(_, row)| (self.select)(&row.key))
-            .collect();
-        let Some((first, _)) = found.first() else {
-            let names: Vec<&str> = records.iter().map(|record| record.bench.as_str()).collect();
-            return Err(format!("{} has no row for this table", names.join(", ")));
-        };
-        let labels = |axes: &[Axis], record: &Record, row: &Row| -> Labels {
-            axes.iter().map(|axis| axis.of(record, &row.key)).collect()
-        };
-        let rows = unique(found.iter().map(|(record, row)| labels(self.rows, record, row)));
-        let mut columns = unique(found.iter().map(|(record, row)| labels(self.columns, record, row)));
-        if self.columns == [Axis::Scale] {
-            columns.sort_by_key(|labels| labels[0].replace(',', "").parse::<u32>().unwrap_or(0));
-        }
-        let unit = common_unit(found.iter().map(|(_, row)| *row));
-        let column_unit = |column: &Labels| {
-            let here = found.iter().filter(|(record, row)| labels(self.columns, record, row) == *column);
-            unit.or_else(|| common_unit(here.map(|(_, row)| *row)))
-        };
-        let target = |row: &Labels| {
-            let mut of_row = found.iter().filter(|(record, found)| labels(self.rows, record, found) == *row);
-            of_row.find_map(|(record, row)| Some(target_text(record.target(&row.key)?.wanted, row)))
-        };
-        let has_targets = rows.iter().any(|row| target(row).is_some());
-        // An axis on which no row has a label takes no column.
-        let is_shown: Vec<bool> =
-            (0..self.rows.len()).map(|at| rows.iter().any(|labels| !labels[at].is_empty())).collect();
-        let shown = |labels: &[String]| -> Labels {
-            labels
-                .iter()
-                .zip(&is_shown)
-                .filter(|(_, is_shown)| **is_shown)
-                .map(|(label, _)| label.clone())
-                .collect()
-        };
-
-        let mut table = Lines::default();
+        let grid = Grid::new(self, records)?;
+        let mut lines = Lines::default();
         if self.has_source {
-            table.sources(&used(&found));
+            lines.sources(&used(&grid.found));
         }
-        let axes: Labels = self.rows.iter().map(|axis| axis.heading(first)).collect();
-        let mut head = shown(&axes);
-        if let Some(label) = head.first_mut() {
-            let by = if self.columns == [Axis::Scale] {
-                format!("by {}", first.scale.name())
-            } else {
-                String::new()
-            };
-            *label = joined(&vec![unit.unwrap_or_default().to_owned(), by]);
-        }
+        let targets: Vec<Option<String>> = grid.rows.iter().map(|row| grid.target(row)).collect();
+        let has_targets = targets.iter().any(Option::is_some);
+        let mut head = grid.label_head();
         if has_targets {
             head.push("target".into());
         }
         let label_columns = head.len();
-        head.extend(columns.iter().map(|labels| match (self.columns, column_unit(labels)) {
-            ([], _) => "figure".into(),
-            (_, Some(of_column)) if unit.is_none() => joined(labels) + ", " + of_column,
-            _ => joined(labels),
-        }));
-        table.head(&head, label_columns);
-        for row in &rows {
-            let mut cells = shown(row);
+        head.extend(grid.columns.iter().map(|column| grid.column_head(column)));
+        lines.head(&head, label_columns);
+        for (row, target) in grid.rows.iter().zip(targets) {
+            let mut cells = grid.shown(row);
             if has_targets {
-                cells.push(target(row).unwrap_or_default());
+                cells.push(target.unwrap_or_default());
             }
-            for column in &columns {
-                let mut here = found.iter().filter(|(record, found)| {
-                    labels(self.rows, record, found) == *row && labels(self.columns, record, found) == *column
-                });
-                let cell = match (here.next(), here.next()) {
-                    (None, _) => String::new(),
-                    (Some((record, row)), None) => cell(record, row, column_unit(column).is_none()),
-                    (Some((_, row)), Some(_)) => return Err(format!("two figures in one cell: {}", row.key)),
-                };
-                cells.push(cell);
+            for column in &grid.columns {
+                cells.push(grid.cell(row, column)?);
             }
-            table.row(&cells);
+            lines.row(&cells);
         }
-        Ok(table.text)
+        Ok(lines.text)
     }
+}
+
+/// The selected rows of all records, by the labels of the table's rows and columns.
+struct Grid<'a> {
+    table: &'a Table,
+    found: Vec<(&'a Record, &'a Row)>,
+    rows: Vec<Labels>,
+    columns: Vec<Labels>,
+    /// Whether a label axis has a column: not if no row has a label on it.
+    is_shown: Vec<bool>,
+}
+
+impl<'a> Grid<'a> {
+    fn new(table: &'a Table, records: &[&'a Record]) -> Result<Grid<'a>, String> {
+        let of_record = |record: &&'a Record| {
+            let record: &'a Record = record;
+            record.rows.iter().map(move |row| (record, row))
+        };
+        let selected = |(_, row): &(&Record, &Row)| (table.select)(&row.key);
+        let found: Vec<(&Record, &Row)> = records.iter().flat_map(of_record).filter(selected).collect();
+        if found.is_empty() {
+            let names: Vec<&str> = records.iter().map(|record| record.bench.as_str()).collect();
+            return Err(format!("{} has no row for this table", names.join(", ")));
+        }
+        let rows = unique(found.iter().map(|found| labels(table.rows, found)));
+        let mut columns = unique(found.iter().map(|found| labels(table.columns, found)));
+        if table.columns == [Axis::Scale] {
+            columns.sort_by_key(|labels| labels[0].replace(',', "").parse::<u32>().unwrap_or(0));
+        }
+        let has_label = |at: usize| rows.iter().any(|labels| !labels[at].is_empty());
+        let is_shown = (0..table.rows.len()).map(has_label).collect();
+        Ok(Grid { table, found, rows, columns, is_shown })
+    }
+
+    /// The unit of all figures, if they have the same one.
+    fn unit(&self) -> Option<&str> {
+        common_unit(self.found.iter().map(|(_, row)| *row))
+    }
+
+    /// The unit of all figures of a column, if they have the same one.
+    fn column_unit(&self, column: &Labels) -> Option<&str> {
+        let here = self.found.iter().filter(|found| labels(self.table.columns, found) == *column);
+        self.unit().or_else(|| common_unit(here.map(|(_, row)| *row)))
+    }
+
+    /// The first target of a row's figures.
+    fn target(&self, row: &Labels) -> Option<String> {
+        let mut of_row = self.found.iter().filter(|found| labels(self.table.rows, found) == *row);
+        of_row.find_map(|(record, row)| Some(target_text(record.target(&row.key)?.wanted, row)))
+    }
+
+    /// The labels of a row on the axes that have a column.
+    fn shown(&self, labels: &[String]) -> Labels {
+        let shown = labels.iter().zip(&self.is_shown).filter(|(_, is_shown)| **is_shown);
+        shown.map(|(label, _)| label.clone()).collect()
+    }
+
+    /// The headings of the labels; the first one has the unit, and what the columns count.
+    fn label_head(&self) -> Labels {
+        let scale = self.found[0].0.scale;
+        let heading =
+            |axis: &Axis| if *axis == Axis::Scale { scale.name().to_owned() } else { String::new() };
+        let mut head = self.shown(&self.table.rows.iter().map(heading).collect::<Labels>());
+        let is_by_scale = self.table.columns == [Axis::Scale];
+        let by = if is_by_scale { format!("by {}", scale.name()) } else { String::new() };
+        if let Some(first) = head.first_mut() {
+            *first = joined(&[self.unit().unwrap_or_default().to_owned(), by]);
+        }
+        head
+    }
+
+    fn column_head(&self, column: &Labels) -> String {
+        match (self.table.columns, self.column_unit(column)) {
+            ([], _) => "figure".into(),
+            (_, Some(unit)) if self.unit().is_none() => joined(column) + ", " + unit,
+            _ => joined(column),
+        }
+    }
+
+    fn cell(&self, row: &Labels, column: &Labels) -> Result<String, String> {
+        let mut here = self.found.iter().filter(|found| {
+            labels(self.table.rows, found) == *row && labels(self.table.columns, found) == *column
+        });
+        match (here.next(), here.next()) {
+            (None, _) => Ok(String::new()),
+            (Some((record, row)), None) => Ok(cell(record, row, self.column_unit(column).is_none())),
+            (Some((_, row)), Some(_)) => Err(format!("two figures in one cell: {}", row.key)),
+        }
+    }
+}
+
+fn labels(axes: &[Axis], (record, row): &(&Record, &Row)) -> Labels {
+    axes.iter().map(|axis| axis.of(record, &row.key)).collect()
 }
 
 /// A table of single rows, out of several records. The error names a row that is missing.
@@ -232,7 +261,7 @@ fn unique(all: impl Iterator<Item = Labels>) -> Vec<Labels> {
     unique
 }
 
-fn joined(labels: &Labels) -> String {
+fn joined(labels: &[String]) -> String {
     labels.iter().filter(|label| !label.is_empty()).cloned().collect::<Vec<_>>().join(", ")
 }
 

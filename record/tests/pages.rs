@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use flifo_record::{Record, pages};
+use flifo_record::{Record, blocks, pages};
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate is in the repository")
@@ -18,6 +18,17 @@ fn no_block_and_no_picture_is_stale() {
          the difference",
         stale.join("\n  ")
     );
+}
+
+#[test]
+fn every_block_stands_in_a_page() {
+    let pages = pages::pages(root()).unwrap();
+    let text: String = pages.iter().map(|page| std::fs::read_to_string(root().join(page)).unwrap()).collect();
+    let missing: Vec<&str> = blocks::names()
+        .into_iter()
+        .filter(|name| !text.contains(&format!("<!-- figures:{name} -->\n")))
+        .collect();
+    assert_eq!(missing, [""; 0], "no page has these blocks of record/src/blocks.rs");
 }
 
 /// So that recording a bench again changes only the rows that changed.

@@ -6,7 +6,7 @@
 //! | `arguments`, `plan`, `variant`, `workload`, `settings` | what is measured, and how |
 //! | `dataset` | the tables, loaded once |
 //! | `running`, `background` | a variant's server, and a round of a cell on it; what else runs there |
-//! | `sysbench` | the load: started, heard, ended |
+//! | `sysbench` | the load: started, read, ended |
 //! | `measure` | counters of the server and of the kernel, and the figures that come of them |
 //! | `run` | interleaved variants |
 //! | `slices` | the same in short alternating slices |

@@ -33,8 +33,8 @@ pub enum Command {
 }
 
 const EXAMPLES: &str = "Examples:
-  flifo-mariadb-bench --markdown table.md --json table.json
-      The table, in an hour and a quarter
+  flifo-mariadb-bench --record
+      The table, in an hour and a quarter, kept in figures/mariadb.json for the pages of the repository
   flifo-mariadb-bench --quick
       The same in some four minutes, with figures that mean little
   flifo-mariadb-bench --workload point-select --connections 1024 \\

@@ -12,8 +12,11 @@ use crate::{matrix, plan::What};
 
 const SERVER_CPU: &str = "server CPU per statement";
 
-/// The figures of a round besides its throughput: name, unit, value.
-const FIGURES: [(&str, &str, fn(&Figures) -> f64); 3] = [
+/// A figure of a round: name, unit, value.
+type Figure = (&'static str, &'static str, fn(&Figures) -> f64);
+
+/// The figures of a round besides its throughput.
+const FIGURES: [Figure; 3] = [
     (SERVER_CPU, "us", |figures| figures.server_cpu_us_per_statement),
     ("context switches per statement", "", |figures| figures.switches_per_statement),
     ("p95", "ms", |figures| figures.p95_ms),

@@ -27,7 +27,7 @@ pub fn markdown(results: &Results) -> String {
     text + &notes(&results.run)
 }
 
-/// What was odd in a run, as a section.
+/// The notes of a run, as a section.
 pub(crate) fn notes(run: &RunHead) -> String {
     if run.notes.is_empty() {
         return String::new();
@@ -48,15 +48,10 @@ fn head(results: &Results) -> String {
     let mut text = format!("## {title}\n\n`{}`\n\n", results.run.command_line);
     let _ = writeln!(
         text,
-        "{}, {}; {}, {} cores, {}, {}. Median of {rounds} interleaved rounds of {} s, of which the first {} do not count, \
+        "{}. Median of {rounds} interleaved rounds of {} s, of which the first {} do not count, \
          and the lowest and highest round. Ratios are of the same round. Throughput is what the server counts. \
          {} rows, {}, --rand-type={}{}{}{}{}.{}\n",
-        results.run.mariadb_version,
-        results.run.sysbench_version,
-        results.run.machine.cpu_model,
-        results.run.machine.cores,
-        results.run.machine.kernel,
-        results.run.started_at,
+        results.run.described(),
         settings.time_s,
         settings.skip_s,
         settings.rows,

@@ -91,6 +91,13 @@ impl RunHead {
         }
     }
 
+    /// Versions, machine and time, for the head of a report.
+    pub(crate) fn described(&self) -> String {
+        let Machine { cpu_model, cores, kernel, .. } = &self.machine;
+        let versions = format!("{}, {}", self.mariadb_version, self.sysbench_version);
+        format!("{versions}; {cpu_model}, {cores} cores, {kernel}, {}", self.started_at)
+    }
+
     /// Time since the run began.
     pub fn elapsed(&self) -> Duration {
         self.begun.elapsed()

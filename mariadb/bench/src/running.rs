@@ -41,7 +41,7 @@ pub(crate) struct Running {
     server: PrivateServer,
 }
 
-/// A cell's figures, and what was odd about it.
+/// The figures of a cell, and notes on what is doubtful.
 pub(crate) struct Measured {
     pub(crate) figures: Result<Figures>,
     pub(crate) notes: Vec<String>,
@@ -222,7 +222,7 @@ impl Running {
         Load::start(target, drive)
     }
 
-    /// A load that runs for this time at most, and stands still as its server does, except in its slices.
+    /// A load that runs for this time at most, and is stopped with its server, except in its slices.
     pub(crate) fn stand_by(
         &mut self,
         workload: Workload,
@@ -269,7 +269,7 @@ impl Running {
         let edges = self.edges_of_slice(&clients[0], counters, (settle, counts));
         let runs = clients.iter_mut().try_for_each(Load::still_runs);
         clients.iter().for_each(|client| client.signal(Signal::STOP));
-        // Statements that are under way end. Transactions do not: their client stands still.
+        // Statements that are under way end. Transactions do not: their client is stopped.
         let ended = sleep_until(clock::now_ns() + clock::ns(AFTER_MOMENT));
         self.signal(Signal::STOP);
         ended.and(runs).and(edges)

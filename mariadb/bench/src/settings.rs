@@ -9,7 +9,7 @@ use serde::Serialize;
 pub struct Settings {
     pub rows: u32,
     pub time_s: u32,
-    /// From the beginning: not counted.
+    /// Seconds at the beginning that do not count.
     pub skip_s: u32,
     /// With [`crate::plan::What::Slices`], instead of these: the counted time of a slice, and the time its load runs before.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -20,19 +20,19 @@ pub struct Settings {
     pub distribution: String,
     pub buffer_pool_bytes: u64,
     pub log_file_bytes: u64,
-    /// Connections besides, with a report each that lasts as long as the cell.
+    /// Background connections with a report each that lasts as long as the cell.
     pub reports: u32,
-    /// So many rows joined with as many are a report, which begins again then.
+    /// Rows that a report joins with as many before it begins again.
     pub report_rows: Option<u32>,
-    /// Connections besides, with transactions that contend for ten rows.
+    /// Background connections with transactions that contend for ten rows.
     pub transactions: u32,
-    /// The pause of these after each statement.
+    /// Their pause after each statement, microseconds.
     pub pause_us: u32,
     /// Statements as text, instead of prepared ones.
     pub text: bool,
     /// Mean time between two transactions of a client, in microseconds.
     pub think_us: u32,
-    /// Besides these, in the order given: names and values without dashes.
+    /// Further options in the order given: names and values without dashes.
     pub server_options: Vec<(String, String)>,
 }
 

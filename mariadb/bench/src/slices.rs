@@ -1,4 +1,4 @@
-//! Variants in short alternating slices: each has a server and a load of its own, which stand still in the others' slices.
+//! Variants in short alternating slices: each has a server and a load of its own, which are stopped in the slices of the others.
 //!
 //! The speed of a shared host changes by a third from one second to the next. A hundred slices of less than a second meet the same host, so
 //! the median of their ratios resolves some percent between the servers of a run; rounds of twelve seconds do not. The interval does not
@@ -23,7 +23,7 @@ use crate::running::Running;
 use crate::workload::Workload;
 use crate::{Error, Result};
 
-/// The time of a slice that does not count and cannot be set: the readings, and the wait until all stands still.
+/// The time of a slice that does not count and cannot be set: the readings, and the wait until all processes are stopped.
 pub(crate) const SLICE_OVERHEAD: Duration = Duration::from_millis(60);
 pub(crate) const SLICE_OVERHEAD_MAX: Duration = Duration::from_millis(500);
 /// A larger share of a slice by which its length may be wrong is reported.
@@ -49,7 +49,7 @@ pub struct SliceFigures {
     pub window_uncertainty: f64,
     pub throughput_per_s: f64,
     pub statements_per_s: f64,
-    /// That the server uses, on average; the kernel tells it by hundredths of a second.
+    /// CPUs that the server uses, on average; the kernel counts hundredths of a second.
     pub server_cpus: f64,
 }
 
@@ -84,7 +84,7 @@ pub fn run(plan: &Plan, command_line: String) -> Result<Results<Cell>> {
     for (workload, connections) in cells {
         let mut cell = Cell { workload, connections, slices: vec![Vec::new(); servers.len()] };
         let measured = measure(plan, slice_time, &mut servers, &mut cell);
-        let mut notes = odd(plan, &cell);
+        let mut notes = doubts(plan, &cell);
         if let Err(error) = &measured
             && !matches!(error, Error::Interrupted)
         {
@@ -114,14 +114,14 @@ fn measure(plan: &Plan, slice_time: Duration, servers: &mut [Running], cell: &mu
     for (at, server) in servers.iter_mut().enumerate() {
         server.is_there().map_err(of(at))?;
     }
-    // sysbench's time goes on while it stands still.
+    // sysbench's time goes on while it is stopped.
     let bound =
         ((slice_time + SLICE_OVERHEAD_MAX) * plan.rounds + Duration::from_secs(60)) * servers.len() as u32;
     let mut loads = Vec::new();
     for (at, server) in servers.iter_mut().enumerate() {
         loads.push(server.stand_by(workload, connections, bound, &plan.settings).map_err(of(at))?);
     }
-    let mut told = Instant::now();
+    let mut reported_at = Instant::now();
     for round in 0..plan.rounds {
         let mut order: Vec<usize> = (0..servers.len()).collect();
         if round % 2 == 1 {
@@ -144,8 +144,8 @@ fn measure(plan: &Plan, slice_time: Duration, servers: &mut [Running], cell: &mu
         for (at, slice) in slices {
             cell.slices[at].push(slice);
         }
-        if told.elapsed() >= REPORT_INTERVAL {
-            told = Instant::now();
+        if reported_at.elapsed() >= REPORT_INTERVAL {
+            reported_at = Instant::now();
             let left = slice_time * (plan.rounds - round - 1) * servers.len() as u32;
             say(&format!("{}, {connections}: {} left", workload.name(), minutes(left)));
         }
@@ -154,7 +154,7 @@ fn measure(plan: &Plan, slice_time: Duration, servers: &mut [Running], cell: &mu
 }
 
 /// What makes a cell's figures doubtful.
-fn odd(plan: &Plan, cell: &Cell) -> Vec<String> {
+fn doubts(plan: &Plan, cell: &Cell) -> Vec<String> {
     let mut notes = Vec::new();
     for (slices, variant) in cell.slices.iter().zip(&plan.variants) {
         let uncertain = median(slices, |slice| slice.window_uncertainty);
@@ -222,15 +222,10 @@ pub fn markdown(results: &Results<Cell>) -> String {
     let mut text = format!("## In short alternating slices\n\n`{}`\n\n", results.run.command_line);
     let _ = writeln!(
         text,
-        "{}, {}; {}, {} cores, {}, {}. Each variant has a server and a load, which stand still in the slices of the others; {} ms of a \
+        "{}. Each variant has a server and a load, which are stopped in the slices of the others; {} ms of a \
          slice count, after {} ms. {} rows, --rand-type={}{}{}. Throughput is what the server counts. Ratios are of the same round: \
          the median, with its 95% interval by order statistics; `=`: it spans 1.\n",
-        results.run.mariadb_version,
-        results.run.sysbench_version,
-        results.run.machine.cpu_model,
-        results.run.machine.cores,
-        results.run.machine.kernel,
-        results.run.started_at,
+        results.run.described(),
         settings.slice().as_millis(),
         settings.settle().as_millis(),
         settings.rows,

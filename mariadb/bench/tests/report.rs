@@ -1,13 +1,15 @@
 //! Verdicts and tables of results made by hand.
 
+use clap::CommandFactory as _;
 use flifo_mariadb_bench::measure::Figures;
-use flifo_mariadb_bench::plan::What;
+use flifo_mariadb_bench::plan::{Cli, What};
+use flifo_mariadb_bench::record;
 use flifo_mariadb_bench::report::markdown;
 use flifo_mariadb_bench::results::{Results, RunHead};
 use flifo_mariadb_bench::settings::Settings;
 use flifo_mariadb_bench::targets::verdicts;
 use flifo_mariadb_bench::workload::Workload;
-use flifo_record::Wanted;
+use flifo_record::{Key, Wanted};
 
 fn results(what: What) -> Results {
     let settings = Settings {
@@ -87,6 +89,30 @@ fn what_the_issue_wants_is_decided_by_the_median() {
         ("longest wait / cycle of the queue", 1024, Wanted::AtMost(2.0), false),
     ];
     assert_eq!(told, expected);
+}
+
+#[test]
+fn the_record_has_rates_ratios_and_targets() {
+    let record = record::of_rounds(&hot_rows());
+    let key = |connections| Key::of(Workload::HotRows100.title(5000)).at(connections).variant("plugin");
+    let ratio = record.row(&key(1024).relative_to("stock")).unwrap();
+    assert_eq!((ratio.median, ratio.n), (Some(30.0), Some(3)));
+    let rate = record.row(&key(1024)).unwrap();
+    assert_eq!((rate.median, rate.low, rate.unit.as_str()), (Some(30e3), Some(15e3), "updates/s"));
+    assert_eq!(record.row(&key(16).figure("server CPU per statement")).unwrap().median, Some(50.0));
+    let target = |base: &str| record.target(&key(1024).relative_to(base)).map(|target| target.wanted);
+    assert_eq!(target("stock"), Some(Wanted::AtLeast(20.0)));
+    assert_eq!(target("pool"), Some(Wanted::MoreThan(1.0)));
+}
+
+#[test]
+fn the_help_explains_record() {
+    let mut command = Cli::command();
+    command.build();
+    let matrix = command.find_subcommand_mut("matrix").unwrap().render_long_help().to_string();
+    for help in [command.render_long_help().to_string(), matrix] {
+        assert!(help.contains("--record[=<DIR|FILE>]") && help.contains("figures/NAME.json"), "{help}");
+    }
 }
 
 #[test]

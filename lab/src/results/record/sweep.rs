@@ -1,7 +1,7 @@
 //! Records of `flifo sweep` and `flifo bench admission`.
 
 use flifo_record::statistics::paired_ratios;
-use flifo_record::{Key, Record, Row, Scale};
+use flifo_record::{Key, Record, Row, Scale, Wanted};
 
 use crate::results::{Cell, CellKey, Results, Round};
 
@@ -10,15 +10,20 @@ const BASES: [&str; 2] = ["fifo", "none"];
 /// Ratios of a policy to itself are of this number of connections.
 const FEW: u32 = 16;
 
+const SWITCHES: &str = "context switches per statement";
+const LOWEST_SECOND: &str = "lowest second / mean";
+const HARD_STOPS: &str = "hard stops on redo space";
+
 type Figure = fn(&Round) -> Option<f64>;
 
 /// The figures of a cell besides its throughput: name, unit, value.
-const FIGURES: [(&str, &str, Figure); 5] = [
+const FIGURES: [(&str, &str, Figure); 6] = [
     ("p99", "ms", |round| round.p99_ms),
     ("longest wait", "ms", |round| round.entry.enter_max_us.map(|us| us / 1e3)),
     ("fewest statements of a thread, of the mean", "", |round| round.fairness.connection_fewest_share),
-    ("context switches per statement", "", |round| round.context_switches_per_statement),
-    ("lowest second / mean", "", |round| round.lowest_second_share),
+    (SWITCHES, "", |round| round.context_switches_per_statement),
+    (LOWEST_SECOND, "", |round| round.lowest_second_share),
+    (HARD_STOPS, "", |round| round.changes.redo_hard_stops.map(|stops| stops as f64)),
 ];
 
 /// The record of a run.
@@ -51,7 +56,24 @@ pub(crate) fn of_results(results: &Results) -> Record {
     for cell in &results.cells {
         ratios(&names, cell, &results.cells, &mut record.rows);
     }
+    if !is_bench && results.settings.server_address.is_empty() {
+        targets(&mut record);
+    }
     record
+}
+
+/// The figures that the engine is to reach with 1,024 connections, as far as they were measured.
+fn targets(record: &mut Record) {
+    let flifo = |workload: &str| Key::of(workload).at(1024).variant("flifo");
+    let select = || flifo("point-select");
+    record.want(select().relative_to("fifo"), Wanted::AtLeast(1.3));
+    record.want(select().relative_to("none"), Wanted::AtLeast(0.98));
+    record.want(select().relative_to("flifo at 16"), Wanted::AtLeast(0.95));
+    record.want(select().figure(SWITCHES).relative_to("fifo"), Wanted::AtMost(0.7));
+    let transaction = || flifo("read-write");
+    record.want(transaction().relative_to("flifo at 16"), Wanted::AtLeast(0.95));
+    record.want(transaction().figure(LOWEST_SECOND), Wanted::AtLeast(0.8));
+    record.want(transaction().figure(HARD_STOPS), Wanted::AtMost(0.0));
 }
 
 /// `limit 4`, if all cells with a limit have the same one.
@@ -132,9 +154,7 @@ fn ratios(names: &Names, cell: &Cell, cells: &[Cell], rows: &mut Vec<Row>) {
             && is_same_reads
         {
             ratio(base, base_name.clone(), "", |round| Some(round.throughput_per_s));
-            ratio(base, base_name, "context switches per statement", |round| {
-                round.context_switches_per_statement
-            });
+            ratio(base, base_name, SWITCHES, |round| round.context_switches_per_statement);
         } else if is_here
             && policies.0 == policies.1
             && is_same_limit
@@ -196,6 +216,9 @@ mod tests {
             assert!((row.median.unwrap() - expected).abs() < 1e-9, "{row:?}");
             assert_eq!((row.n, row.bounds), (Some(6), flifo_record::Bounds::Interval95));
         }
+        let target = record.target(&key().relative_to("fifo")).unwrap();
+        assert!(!target.is_met(record.row(&target.key).unwrap()));
+        assert_eq!(record.targets.len(), 3, "a target needs a row");
         let throughput = record.row(&key()).unwrap();
         assert_eq!((throughput.high, throughput.unit.as_str()), (Some(60.0), "statements/s"));
         assert_eq!((record.scale, record.settings["limit"].as_str()), (Scale::Connections, "limit 4"));

@@ -19,8 +19,8 @@ the server's CPUs: a ratio is of both together.
   green  the whole interval is above 1.05
 
 Examples:
-  make bench-mariadb ARGS=\"matrix --quick --svg matrix.svg\"
-      All loads at 16 and 1024 connections within 15 minutes
+  make bench-mariadb ARGS=\"matrix --quick --record\"
+      All loads at 16 and 1024 connections within 15 minutes, kept in figures/matrix.json
   make bench-mariadb ARGS=\"matrix --load insert,job-queue --connections 64 --rounds 100\"
       Two loads with narrow intervals
   make bench-mariadb ARGS=\"matrix --only stock,fifo --variant fifo=plugin:flifo_policy=fifo\"

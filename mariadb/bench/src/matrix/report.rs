@@ -46,17 +46,12 @@ pub fn list() -> String {
 }
 
 fn head(results: &Results) -> String {
-    let (times, machine) = (&results.times, &results.run.machine);
+    let times = &results.times;
     let mut text = format!("## MariaDB: the matrix of loads\n\n`{}`\n\n", results.run.command_line);
     let _ = writeln!(
         text,
-        "{}, {}; {}, {} cores, {}, {}. {} rows, --rand-type={}.\n",
-        results.run.mariadb_version,
-        results.run.sysbench_version,
-        machine.cpu_model,
-        machine.cores,
-        machine.kernel,
-        results.run.started_at,
+        "{}. {} rows, --rand-type={}.\n",
+        results.run.described(),
         count(results.rows.into()),
         results.distribution,
     );
@@ -224,6 +219,7 @@ impl Cell {
 #[cfg(test)]
 pub(super) mod tests {
     use clap::Parser;
+    use flifo_record::Key;
 
     use super::super::plan::Plan;
     use super::super::results::ServerOptions;
@@ -296,6 +292,27 @@ pub(super) mod tests {
         assert!(markdown(&results).contains("Interrupted"));
         results.cells.clear();
         assert_eq!(markdown(&results), "Nothing was measured.\n");
+    }
+
+    #[test]
+    fn the_record_has_every_cell_and_draws_the_picture() {
+        let record = crate::record::of_matrix(&results());
+        let key = |title: &str| Key::of(title).at(16).variant("plugin");
+        let ratio = record.row(&key("point select beside a dump").relative_to("stock")).unwrap();
+        assert_eq!((ratio.median, ratio.n), (Some(1.2), Some(10)));
+        let beside = record.row(&key("point select beside a dump").figure("work beside it")).unwrap();
+        assert_eq!((beside.median, beside.unit.as_str()), (Some(20.0), "rows/s"));
+        assert_eq!(record.row(&key("point select")).unwrap().unit, "selects/s");
+        let mean = |workload: &str| {
+            let key = Key::of(workload).figure("geometric mean").variant("plugin").relative_to("stock");
+            record.row(&key).unwrap().median.unwrap()
+        };
+        let others = (1.2_f64 * 0.9).powf(1.0 / 3.0);
+        assert!((mean("all other loads") - others).abs() < 1e-9);
+        assert!((mean("both, with equal weight") - (0.8 * others).sqrt()).abs() < 1e-9);
+        assert_eq!(record.notes, ["insert, 64: something was odd"]);
+        let picture = flifo_record::blocks::matrix_picture(&record).unwrap();
+        assert!(picture.contains(">0.80<") && picture.contains("point select beside a dump"), "{picture}");
     }
 
     #[test]

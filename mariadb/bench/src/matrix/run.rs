@@ -153,7 +153,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// All rounds of a cell, or those until something failed; what was odd.
+    /// All rounds of a cell, or those until something failed; returns its doubts.
     fn measure(&mut self, place: Place, rounds: u32, cell: &mut Cell) -> Vec<String> {
         let plan = self.plan;
         let Some((_, servers)) = &mut self.servers else { return Vec::new() };
@@ -214,7 +214,7 @@ impl Part<'_> {
         for at in 0..count {
             loads.push(started(&mut self.servers[at], clients, warm_up).map_err(of(at))?);
         }
-        let mut told = Instant::now();
+        let mut reported_at = Instant::now();
         for round in 0..rounds {
             let mut order: Vec<usize> = (0..count).collect();
             if round % 2 == 1 {
@@ -228,8 +228,8 @@ impl Part<'_> {
             for (at, slice) in slices {
                 cell.slices[at].push(slice);
             }
-            if told.elapsed() >= REPORT_INTERVAL {
-                told = Instant::now();
+            if reported_at.elapsed() >= REPORT_INTERVAL {
+                reported_at = Instant::now();
                 let left = slice.whole() * (rounds - round - 1) * count as u32;
                 let Place { load, connections } = self.place;
                 say(&format!("{}, {connections}: {} left of this load", load.name, minutes(left)));
@@ -251,7 +251,7 @@ impl Part<'_> {
         })
     }
 
-    /// The clients are gone: ends what they left, waits until the servers are at rest, and returns what was odd.
+    /// The clients are gone: ends what they left, waits until the servers are at rest, and returns what is doubtful.
     fn end(&mut self) -> Vec<String> {
         let mut notes = Vec::new();
         let kill = [format!("KILL USER {}@localhost", sysbench::USER)];
