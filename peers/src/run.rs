@@ -10,6 +10,7 @@ use flifo::command::{Ended, command_line};
 use flifo::error::Error;
 use flifo::output::{check_all_writable, replace_file};
 use flifo::progress::{Progress, SweepBar};
+use flifo::record::keep as keep_record;
 use flifo::sampler::{Machine, Sampler, Server};
 use flifo::{clock, interrupt, limits};
 use tempfile::TempDir;
@@ -69,7 +70,7 @@ pub(crate) fn run(args: &Args) -> Result<Ended, Error> {
     // The measurements are worth keeping after any error, which is still returned.
     let kept = keep(args, &plan, &results);
     let is_partial = results.interrupted || !results.failures.is_empty();
-    let recorded = record::keep(place.as_ref(), is_partial, || record::of(&results));
+    let recorded = keep_record(place.as_ref(), is_partial, || record::of(&results));
     let ended = outcome?;
     kept?;
     recorded?;
