@@ -228,6 +228,14 @@ fn rows(load: &str, numbers: &[usize], found: &[Vec<f64>]) -> Vec<Row> {
     rows
 }
 
+/// The load's name in the record: longer syncs are a load of its own.
+fn recorded_name(load: &Load) -> String {
+    match number("SYNC_US", 0) {
+        0 => load.name.to_owned(),
+        sync_us => format!("{}, syncs {sync_us} us longer", load.name),
+    }
+}
+
 /// The figures to reach: hot rows keep nine tenths of the peak with 1,024 threads.
 fn want(record: &mut Record) {
     for load in LOADS.iter().filter(|load| load.rows < ROWS) {
@@ -282,7 +290,7 @@ fn measure() -> flifo_record::Result<()> {
             }
         }
         println!("{}", load.name);
-        record.rows.extend(rows(load.name, &numbers, &found));
+        record.rows.extend(rows(&recorded_name(&load), &numbers, &found));
         for ((threads, of), waits) in numbers.iter().zip(&found).zip(waits) {
             let Some(ratio) = Spread::of(of.iter().zip(&found[0]).map(|(this, one)| this / one)) else {
                 continue;

@@ -62,6 +62,20 @@ fn is_flifo(key: &Key) -> bool {
     key.figure.is_empty() && key.variant == "flifo"
 }
 
+/// YCSB's workloads are in the record only.
+fn is_ycsb(key: &Key) -> bool {
+    key.workload.starts_with("ycsb")
+}
+
+fn is_one_of(name: &str, names: &[&str]) -> bool {
+    names.contains(&name)
+}
+
+/// What is compared with the policies: the other alternatives are in the record only.
+fn is_shown_policy(key: &Key) -> bool {
+    is_one_of(&key.variant, &["fifo", "flifo", "quantum", "tokio", "mutex-condvar", "none"])
+}
+
 fn is_of(key: &Key, base: &str) -> bool {
     key.base.as_deref() == Some(base)
 }
@@ -69,29 +83,33 @@ fn is_of(key: &Key, base: &str) -> bool {
 const TABLES: &[Named] = &[
     (
         "scheduler",
-        &["uncontended", "uncontended-xeon", "through-c"],
-        table(&[Workload, Figure], &[Machine], |key| match key.workload.split_once('/') {
+        &["uncontended", "uncontended-xeon", "through-c", "handoff", "handoff-xeon"],
+        table(&[Workload, Figure, Variant], &[Machine], |key| match key.workload.split_once('/') {
             Some((_, policy)) => policy == "flifo",
-            None => !key.workload.starts_with("two_"),
+            None => !key.workload.starts_with("two_") && !is_one_of(&key.figure, &["there", "back"]),
         }),
     ),
-    ("handoff", &["handoff", "handoff-xeon"], table(&[Workload, Variant], &[Machine], is_ratio)),
     (
         "policies",
         &["admission"],
-        table(&[Workload], &[Variant], |key| is_throughput(key) && key.scale == Some(1024)),
+        table(&[Workload], &[Variant], |key| {
+            is_throughput(key) && key.scale == Some(1024) && is_shown_policy(key)
+        }),
     ),
     (
         "waits",
         &["admission"],
-        below(&[Workload], &[Variant], |key| key.figure == "longest wait" && key.scale == Some(1024)),
+        below(&[Workload], &[Variant], |key| {
+            key.figure == "longest wait" && key.scale == Some(1024) && is_shown_policy(key)
+        }),
     ),
     (
         "sweep",
         &["sweep", "sweep-small-pool"],
         table(&[Workload, Figure, Scale, Variant], &[], |key| {
             key.base.as_ref().is_some_and(|base| {
-                key.scale == Some(1024) && key.variant == "flifo" || base.ends_with("slot kept in disk reads")
+                key.scale == Some(1024) && key.variant == "flifo" && (key.figure.is_empty() || base == "fifo")
+                    || base.ends_with("slot kept in disk reads")
             })
         }),
     ),
@@ -102,12 +120,13 @@ const TABLES: &[Named] = &[
         &["commit", "commit-xeon", "commit-slow-sync"],
         table(&[Workload, Scale, Variant], &[Machine], |key| {
             is_of(key, "peak") && key.scale == Some(1024) && key.workload.contains("hot row")
-                || is_of(key, "1 thread") && key.scale >= Some(256) && key.workload.ends_with("synced")
+                || is_of(key, "1 thread") && key.scale == Some(1024) && key.workload.ends_with("synced")
+                || is_of(key, "1 thread") && key.scale == Some(256) && key.workload.ends_with("longer")
         }),
     ),
     (
         "transactions",
-        &["transactions", "transactions-xeon", "transactions-small-pool"],
+        &["transactions", "transactions-small-pool"],
         table(&[Source, Figure, Scale, Variant], &[], |key| {
             key.scale == Some(1024)
                 && (is_ratio(key) || ["lowest second / mean", HARD_STOPS].contains(&key.figure.as_str()))
@@ -117,24 +136,39 @@ const TABLES: &[Named] = &[
         "peers",
         &["peers"],
         table(&[Workload, Scale], &[Variant], |key| {
+            let only_reads = ["redb", "sled"].iter().any(|store| is_of(key, store));
             is_flifo(key)
-                && (key.scale == Some(1024) || ["load", "point-get"].contains(&key.workload.as_str()))
+                && !only_reads
+                && (key.scale == Some(1024) && !is_ycsb(key) || key.workload == "load")
         }),
     ),
-    ("peers-synced", &["peers-synced"], table(&[Workload, Scale], &[Variant], is_flifo)),
+    (
+        "peers-synced",
+        &["peers-synced"],
+        table(&[Workload, Scale], &[Variant], |key| {
+            is_flifo(key)
+                && key.scale == Some(1024)
+                && is_one_of(&key.workload, &["update", "read-write", "hot-rows-1"])
+        }),
+    ),
     ("storage", &["iobench-fio"], table(&[Workload, Scale], &[Figure, Variant], |key| key.base.is_some())),
-    ("linux-io-2012", &["linux-io-2012"], table(&[Workload, Variant], &[], |_| true)),
-    ("matrix", &["matrix"], table(&[Workload], &[Scale], |key| is_plugin(key) && key.scale.is_some())),
+    (
+        "matrix",
+        &["matrix"],
+        table(&[Workload], &[Scale], |key| is_plugin(key) && key.scale.is_some() && key.scale != Some(256)),
+    ),
     ("matrix-means", &["matrix"], below(&[Workload, Variant], &[], |key| key.figure == "geometric mean")),
     ("limits", &["matrix-limits"], table(&[Workload, Scale], &[Variant], |key| key.figure.is_empty())),
-    ("mariadb", &["mariadb", "mariadb-slow"], table(&[Workload, Scale], &[Machine], is_plugin)),
+    (
+        "mariadb",
+        &["mariadb", "mariadb-slow"],
+        table(&[Workload, Scale], &[Machine], |key| {
+            is_plugin(key) && [Some(16), Some(1024)].contains(&key.scale)
+        }),
+    ),
     ("mariadb-pool", &["mariadb-pool"], table(&[Workload], &[Variant, Scale], is_ratio)),
     ("mariadb-11.8", &["mariadb-11.8"], table(&[Workload], &[Variant], is_ratio)),
-    (
-        "mariadb-loads",
-        &["mariadb-loads"],
-        table(&[Workload, Figure, Variant], &[Scale], |key| key.scale != Some(1)),
-    ),
+    ("mariadb-loads", &["mariadb-loads"], table(&[Workload, Variant], &[Scale], is_ratio)),
     ("large-replies", &["mariadb-large-replies"], table(&[Workload, Variant], &[Figure], |_| true)),
     ("target", &["target"], table(&[Workload, Scale], &[Variant, Figure], |_| true)),
 ];

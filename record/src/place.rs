@@ -100,7 +100,7 @@ pub fn root() -> Result<PathBuf> {
 
 /// The commit of the current folder's sources, with `-dirty` if files differ from it; `None` without git.
 pub(crate) fn commit() -> Option<String> {
-    let arguments = ["describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"];
+    let arguments = ["describe", "--always", "--dirty", "--abbrev=9", "--exclude=*"];
     let output =
         Command::new("git").args(arguments).stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?.trim().to_owned();

@@ -4,7 +4,7 @@ use crate::format::{figure, shown_unit, whole};
 use crate::{Bounds, Key, Record, Row, Wanted};
 
 /// A longer command is cut; the record has all of it.
-const COMMAND_MAX: usize = 90;
+const COMMAND_MAX: usize = 70;
 
 /// What a table's rows or columns distinguish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
