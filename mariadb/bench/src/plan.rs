@@ -331,9 +331,9 @@ mod tests {
         let overhead = plan("overhead").unwrap();
         assert_eq!((overhead.connections.as_slice(), overhead.rounds), ([1].as_slice(), 11));
         assert!(plan("overhead --one-server --variant p=plugin:flifo_policy=fifo").unwrap().one_server);
-        let moments = plan("slices --variant eight=plugin:flifo_thread_concurrency=8").unwrap();
+        let slices = plan("slices --variant eight=plugin:flifo_thread_concurrency=8").unwrap();
         assert_eq!(
-            (moments.rounds, names(&moments).as_slice()),
+            (slices.rounds, names(&slices).as_slice()),
             (100, ["stock", "plugin", "eight"].as_slice())
         );
         let small = plan("small-pool --rounds 2").unwrap();
