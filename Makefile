@@ -21,7 +21,7 @@ INCLUDEDIR ?= $(PREFIX)/include
 DOCDIR     ?= $(PREFIX)/share/doc/flifo
 DOCS       = docs/c-api.md LICENSE-MIT LICENSE-APACHE $(CAPI)/examples/pool.c $(CAPI)/examples/guard.cc
 
-.PHONY: help run test unit models lint deny bench docs fuzz setup capi header install uninstall tsan miri soak mariadb mariadb-try mariadb-test mariadb-asan mariadb-debian13 mariadb-mtr bench-mariadb bench-target bench-iobench peers test-peers bench-peers deb
+.PHONY: help run test unit models lint deny bench figures docs fuzz setup capi header install uninstall tsan miri soak mariadb mariadb-try mariadb-test mariadb-asan mariadb-debian13 mariadb-mtr bench-mariadb bench-target bench-iobench peers test-peers bench-peers deb
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "%-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -85,11 +85,14 @@ deny: ## licences of everything that is linked (needs cargo-deny)
 	cargo-deny --log-level error --manifest-path admission/capi/Cargo.toml --config mariadb/deny.toml check licenses; \
 	else echo "deny: skipped, cargo-deny is not installed (cargo install cargo-deny --locked)"; fi
 
-bench: ## the figures of docs/benchmarks.md that are not a sweep
-	$(CARGO) run --release -- bench admission
-	$(CARGO) bench -p flifo-admission
-	$(CARGO) bench -p flifo-admission-c
-	$(CARGO) bench -p flifo-engine
+bench: ## the figures of docs/benchmarks.md that are not a sweep (RECORD=--record: keeps them in figures/)
+	$(CARGO) run --release -- bench admission $(RECORD)
+	$(CARGO) bench -p flifo-admission --bench uncontended --bench handoff -- $(RECORD)
+	$(CARGO) bench -p flifo-admission-c --bench through_c -- $(RECORD)
+	$(CARGO) bench -p flifo-engine --bench tree --bench commit -- $(RECORD)
+
+figures: ## the tables and pictures of README.md and docs/, from figures/*.json, which benches write with --record
+	$(CARGO) run --quiet -p flifo -- figures
 
 bench-target: ## flifo sweep --target and sysbench, interleaved on a private MariaDB
 	$(CARGO) build --release -p flifo

@@ -9,14 +9,18 @@
 //! On one CPU (`same`: the woken thread runs on the waker's CPU) and between two (`across`: an idle CPU has to be woken). An
 //! iteration is a round trip: two hand-offs. Criterion measures the variants one after the other. The ratios at the end come
 //! from interleaved blocks (A B B A), so that anything that slows the machine slows both variants: a round trip, and each
-//! direction by itself, from before the exit to after the entry.
+//! direction by itself, from before the exit to after the entry. With `-- --record` they are written to figures/handoff.json.
 
+use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion};
 use flifo_admission::{Admission, Config, Policy, Session};
+use flifo_record::criterion::{Recording, exit_code};
+use flifo_record::statistics::median;
+use flifo_record::{Key, Row, Wanted, format};
 use rustix::thread::{CpuSet, futex, sched_getaffinity, sched_setaffinity};
 
 /// How two threads hand the right to run to each other. Side 0 has it first.
@@ -207,8 +211,11 @@ fn cpus() -> Vec<usize> {
 type Trips = fn([usize; 2], u64) -> Block;
 const VARIANTS: [(&str, Trips); 2] = [("futex", futex_trips), ("fifo", fifo_trips)];
 
-fn criterion(pairs: &[(&str, [usize; 2])]) {
-    let mut criterion = Criterion::default().configure_from_args();
+fn criterion(pairs: &[(&str, [usize; 2])], recording: Option<&Recording>) {
+    let mut criterion = match recording {
+        Some(recording) => Criterion::default().output_directory(recording.folder()),
+        None => Criterion::default().configure_from_args(),
+    };
     let mut group = criterion.benchmark_group("handoff");
     group.sample_size(20).measurement_time(Duration::from_secs(2));
     for &(where_run, cpus) in pairs {
@@ -222,13 +229,14 @@ fn criterion(pairs: &[(&str, [usize; 2])]) {
     criterion.final_summary();
 }
 
-/// Runs interleaved blocks, A B B A, and prints the ratios of neighbours.
-fn ratios(pairs: &[(&str, [usize; 2])]) {
+/// Runs interleaved blocks, A B B A, prints the ratios of neighbours, and returns them.
+fn ratios(pairs: &[(&str, [usize; 2])]) -> Vec<Row> {
     const PAIRS: usize = 20;
     const TRIPS: u64 = 500;
     println!(
-        "\nfifo / futex, {PAIRS} pairs of {TRIPS} round trips, interleaved: median (middle half), medians in ns"
+        "\nfifo / futex, {PAIRS} pairs of {TRIPS} round trips, interleaved: median (95% interval), medians in ns"
     );
+    let mut rows = Vec::new();
     for &(where_run, cpus) in pairs {
         let pair = |number: usize| {
             if number.is_multiple_of(2) {
@@ -243,32 +251,47 @@ fn ratios(pairs: &[(&str, [usize; 2])]) {
         let figures: [(&str, Figure); 3] =
             [("round trip", |b| b.trip_ns), ("there", |b| b.ways_ns[0]), ("back", |b| b.ways_ns[1])];
         for (name, figure) in figures {
-            let ratio = quartiles(blocks.iter().map(|(futex, fifo)| figure(fifo) / figure(futex)).collect());
-            let [_, futex_ns, _] = quartiles(blocks.iter().map(|(futex, _)| figure(futex)).collect());
-            let [_, fifo_ns, _] = quartiles(blocks.iter().map(|(_, fifo)| figure(fifo)).collect());
-            println!(
-                "  {where_run:<7} {name:<11} {:.2} ({:.2} to {:.2})   fifo {fifo_ns:.0}, futex {futex_ns:.0}",
-                ratio[1], ratio[0], ratio[2]
-            );
+            let ratio = blocks.iter().map(|(futex, fifo)| figure(fifo) / figure(futex));
+            let row = key(where_run, name).paired(ratio).expect("there are blocks");
+            let futex_ns = median(blocks.iter().map(|(futex, _)| figure(futex))).unwrap_or(0.0);
+            let fifo_ns = median(blocks.iter().map(|(_, fifo)| figure(fifo))).unwrap_or(0.0);
+            let ratio = format::figure(&row);
+            println!("  {where_run:<7} {name:<11} {ratio:<23} fifo {fifo_ns:.0}, futex {futex_ns:.0}");
+            rows.push(row);
         }
     }
+    rows
 }
 
-fn quartiles(mut values: Vec<f64>) -> [f64; 3] {
-    values.sort_by(f64::total_cmp);
-    [1, 2, 3].map(|quarter| values[(values.len() - 1) * quarter / 4])
+/// The key of a ratio in the record; the round trip is the headline.
+fn key(where_run: &str, name: &str) -> Key {
+    let workload = if where_run == "across" { "hand-off to another CPU" } else { "hand-off on the same CPU" };
+    let figure = if name == "round trip" { "" } else { name };
+    Key::of(workload).figure(figure).variant("fifo").relative_to("futex")
 }
 
-fn main() {
+fn main() -> ExitCode {
+    exit_code(measure())
+}
+
+fn measure() -> flifo_record::Result<()> {
+    let recording =
+        Recording::from_args("handoff", "cargo bench -p flifo-admission --bench handoff -- --record")?;
     let cpus = cpus();
     let first = cpus.first().copied().unwrap_or(0);
     let mut pairs = vec![("same", [first, first])];
     if let Some(&second) = cpus.get(1) {
         pairs.push(("across", [first, second]));
     }
-    criterion(&pairs);
+    criterion(&pairs, recording.as_ref());
     // `cargo test --benches` runs the above once; the ratios take some seconds.
-    if std::env::args().any(|argument| argument == "--bench") {
-        ratios(&pairs);
-    }
+    let is_bench = std::env::args().any(|argument| argument == "--bench");
+    let rows = if is_bench { ratios(&pairs) } else { Vec::new() };
+    let Some(recording) = recording else { return Ok(()) };
+    recording.finish(|record| {
+        record.rows.extend(rows);
+        for where_run in ["across", "same"] {
+            record.want(key(where_run, "round trip"), Wanted::AtMost(1.1));
+        }
+    })
 }

@@ -1,11 +1,14 @@
 //! The cost of admission for a thread that need not wait: alone, and while a thread on another CPU enters and exits, too.
-//! `cargo bench -p flifo-admission`.
+//! `cargo bench -p flifo-admission`; with `-- --record` the estimates are written to figures/uncontended.json.
 
 use std::hint::black_box;
+use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use criterion::{Criterion, criterion_group, criterion_main};
+use criterion::Criterion;
 use flifo_admission::{Admission, Config, Policy};
+use flifo_record::criterion::{Recording, exit_code};
+use flifo_record::{Key, Wanted};
 
 fn uncontended(c: &mut Criterion) {
     // The minimum for an entry and an exit, measured with the figures below for comparison.
@@ -82,5 +85,29 @@ fn while_another(mut other: impl FnMut() + Send, measure: impl FnOnce()) {
     });
 }
 
-criterion_group!(benches, uncontended, beside_another);
-criterion_main!(benches);
+fn main() -> ExitCode {
+    exit_code(run())
+}
+
+/// With `--record` everything is measured, and criterion's other arguments do not count.
+fn run() -> flifo_record::Result<()> {
+    let recording = Recording::from_args(
+        "uncontended",
+        "cargo bench -p flifo-admission --bench uncontended -- --record",
+    )?;
+    let mut criterion = match &recording {
+        Some(recording) => Criterion::default().output_directory(recording.folder()),
+        None => Criterion::default().configure_from_args(),
+    };
+    uncontended(&mut criterion);
+    beside_another(&mut criterion);
+    criterion.final_summary();
+    recording.map_or(Ok(()), |recording| {
+        recording.finish(|record| {
+            for policy in [Policy::Fifo, Policy::Flifo, Policy::Quantum] {
+                record.want(Key::of(format!("ticket/{policy}")), Wanted::AtMost(1.0));
+                record.want(Key::of(format!("enter_exit/{policy}")), Wanted::AtMost(15.0));
+            }
+        })
+    })
+}

@@ -6,10 +6,11 @@
 //! selects the loads whose name contains it. `SYNC_US=2000` makes every sync that many microseconds longer, as on a
 //! device whose syncs are the limit. `READS=1` reads each row for update first, and `STATEMENT=1` makes a transaction
 //! one statement for admission. `POLICY`, `QUANTUM_US`, `LIMIT` (`thread_concurrency`) and `LOCK_WAITERS`
-//! (`lock_waiters_max`) configure admission.
+//! (`lock_waiters_max`) configure admission. `-- --record` writes the figures to figures/commit.json.
 
 use std::io;
 use std::os::fd::BorrowedFd;
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -18,6 +19,10 @@ use flifo_admission::{Admission, Config};
 use flifo_base::CacheAligned;
 use flifo_engine::disk::{Disk, DiskFile, DiskLock, FileDisk, SharedWords};
 use flifo_engine::{Database, EngineConfig, Error, FlushLog, Isolation, Table};
+use flifo_record::criterion::exit_code;
+use flifo_record::place::Place;
+use flifo_record::statistics::{Spread, median};
+use flifo_record::{Key, Record, Row, Scale, Wanted};
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 
@@ -203,12 +208,67 @@ fn run(db: &Database, table: &Table, rows: u64, threads: usize, time: Duration) 
     })
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
+/// The rows of a load: commits per second, and the ratios to one thread and to the peak.
+fn rows(load: &str, numbers: &[usize], found: &[Vec<f64>]) -> Vec<Row> {
+    let key = |threads: usize| Key::of(load).at(threads as u32);
+    let mut rows: Vec<Row> = Vec::new();
+    for (&threads, of) in numbers.iter().zip(found) {
+        rows.extend(Spread::of(of.iter().copied()).map(|spread| key(threads).spread(spread, "commits/s")));
+    }
+    let commits = |of: &&Vec<f64>| median(of.iter().copied()).unwrap_or(0.0);
+    let peak = found.iter().max_by(|a, b| commits(a).total_cmp(&commits(b)));
+    let one = numbers.iter().position(|&threads| threads == 1).map(|at| &found[at]);
+    for (base, other) in [("1 thread", one), ("peak", peak)] {
+        for (&threads, of) in numbers.iter().zip(found) {
+            let Some(other) = other.filter(|other| *other != of) else { continue };
+            let ratios = of.iter().zip(other).map(|(this, base)| this / base);
+            rows.extend(key(threads).relative_to(base).paired(ratios));
+        }
+    }
+    rows
 }
 
-fn main() {
+/// The load's name in the record: longer syncs are a load of its own.
+fn recorded_name(load: &Load) -> String {
+    match number("SYNC_US", 0) {
+        0 => load.name.to_owned(),
+        sync_us => format!("{}, syncs {sync_us} us longer", load.name),
+    }
+}
+
+/// The figures to reach: hot rows keep nine tenths of the peak with 1,024 threads.
+fn want(record: &mut Record) {
+    for load in LOADS.iter().filter(|load| load.rows < ROWS) {
+        record.want(Key::of(load.name).at(1024).relative_to("peak"), Wanted::AtLeast(0.9));
+    }
+}
+
+/// The command with the variables of the environment that configure it.
+fn command() -> String {
+    let names = [
+        "POLICY",
+        "QUANTUM_US",
+        "LIMIT",
+        "LOCK_WAITERS",
+        "ROUNDS",
+        "SECONDS",
+        "THREADS",
+        "ONLY",
+        "SYNC_US",
+        "READS",
+        "STATEMENT",
+    ];
+    let set = names.iter().filter_map(|name| Some(format!("{name}={} ", std::env::var(name).ok()?)));
+    set.collect::<String>() + "cargo bench -p flifo-engine --bench commit -- --record"
+}
+
+fn main() -> ExitCode {
+    exit_code(measure())
+}
+
+fn measure() -> flifo_record::Result<()> {
+    let place = Place::from_args("commit")?;
+    let mut record = Record::begin("commit", command(), Scale::Threads);
     let (rounds, time) = (number("ROUNDS", 5), Duration::from_secs(number("SECONDS", 2)));
     let home = std::env::var_os("DIR").map_or_else(|| ".".into(), std::path::PathBuf::from);
     let only = std::env::var("ONLY").unwrap_or_default();
@@ -230,14 +290,18 @@ fn main() {
             }
         }
         println!("{}", load.name);
+        record.rows.extend(rows(&recorded_name(&load), &numbers, &found));
         for ((threads, of), waits) in numbers.iter().zip(&found).zip(waits) {
-            let ratios: Vec<f64> = of.iter().zip(&found[0]).map(|(this, one)| this / one).collect();
-            let (least, most) = ratios.iter().fold((f64::MAX, 0.0_f64), |(a, b), &r| (a.min(r), b.max(r)));
+            let Some(ratio) = Spread::of(of.iter().zip(&found[0]).map(|(this, one)| this / one)) else {
+                continue;
+            };
             println!(
-                "  {threads:>5} threads {:>10.0} commits/s   {:.2} times the first's ({least:.2} to {most:.2}), {:.3} lock waits each",
-                median(of.clone()),
-                median(ratios),
-                median(waits),
+                "  {threads:>5} threads {:>10.0} commits/s   {:.2} times the first's ({:.2} to {:.2}), {:.3} lock waits each",
+                median(of.iter().copied()).unwrap_or(0.0),
+                ratio.median,
+                ratio.min,
+                ratio.max,
+                median(waits).unwrap_or(0.0),
             );
         }
         let stats = db.stats();
@@ -252,4 +316,8 @@ fn main() {
         drop(table);
         db.close().expect("a close");
     }
+    want(&mut record);
+    let Some(place) = place else { return Ok(()) };
+    println!("{}", place.write(record)?);
+    Ok(())
 }

@@ -1,24 +1,33 @@
 //! The tree in memory, one thread and two: point gets, a range of 1000 rows, bulk load on a real disk.
 //!
-//! `cargo bench -p flifo-engine --bench tree`
+//! `cargo bench -p flifo-engine --bench tree`; with `-- --record` the estimates are written to figures/tree.json.
 
 use std::hint::black_box;
 use std::ops::{Bound, ControlFlow};
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{Criterion, Throughput};
 use flifo_engine::buffer::{BufferPool, FlushConfig, PoolConfig};
 use flifo_engine::disk::{Disk, FileDisk, MemoryDisk, Tablespace};
 use flifo_engine::redo::Log;
 use flifo_engine::space::PageAllocator;
 use flifo_engine::tree::Tree;
 use flifo_engine::{Waiter, Waits};
+use flifo_record::criterion::{Recording, exit_code};
+use flifo_record::{Key, Wanted};
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng};
 
 const ROWS: u32 = 2_000_000;
 const VALUE_BYTES: usize = 184;
+
+const IN_MEMORY: &str = "2M rows of 188 bytes in memory";
+const GET: &str = "get, random";
+const RANGE: &str = "range of 1000 rows, summed";
+const BULK_LOAD: &str = "bulk load of 2M rows of 188 bytes, synced";
+const LARGE_POOL: &str = "pool of 1 GiB";
 
 fn tree_on(disk: &dyn Disk, pool_bytes: u64) -> (Arc<BufferPool>, Tree) {
     let space = Arc::new(Tablespace::create(disk, 4, 16384).expect("a tablespace"));
@@ -66,9 +75,9 @@ fn random_gets(tree: &Tree, seed: u64, gets: u64) -> Duration {
 fn in_memory(c: &mut Criterion) {
     let (pool, tree) = tree_on(&MemoryDisk::default(), 1 << 30);
     load(&tree);
-    let mut group = c.benchmark_group("2M rows of 188 bytes in memory");
+    let mut group = c.benchmark_group(IN_MEMORY);
     group.throughput(Throughput::Elements(1));
-    group.bench_function("get, random", |b| b.iter_custom(|gets| random_gets(&tree, 1, gets)));
+    group.bench_function(GET, |b| b.iter_custom(|gets| random_gets(&tree, 1, gets)));
     group.bench_function("get, random, two threads, each", |b| {
         b.iter_custom(|gets| {
             std::thread::scope(|scope| {
@@ -84,7 +93,7 @@ fn in_memory(c: &mut Criterion) {
     });
     let (waiter, mut random) = (Waiter::background(), Random::new(4));
     group.throughput(Throughput::Elements(1000));
-    group.bench_function("range of 1000 rows, summed", |b| {
+    group.bench_function(RANGE, |b| {
         b.iter(|| {
             let from = random.below(ROWS - 1000);
             let (from, to) = (from.to_be_bytes(), (from + 1000).to_be_bytes());
@@ -103,9 +112,9 @@ fn in_memory(c: &mut Criterion) {
 
 /// Bulk load of all rows and flush, into a pool larger and one smaller than the data.
 fn bulk_load(c: &mut Criterion) {
-    let mut group = c.benchmark_group("bulk load of 2M rows of 188 bytes, synced");
+    let mut group = c.benchmark_group(BULK_LOAD);
     group.sample_size(10).throughput(Throughput::Elements(u64::from(ROWS)));
-    for (name, pool_bytes) in [("pool of 1 GiB", 1 << 30), ("pool of 40 MiB", 40 << 20)] {
+    for (name, pool_bytes) in [(LARGE_POOL, 1 << 30), ("pool of 40 MiB", 40 << 20)] {
         group.bench_function(name, |b| {
             b.iter_custom(|loads| (0..loads).map(|_| load_on_disk(pool_bytes)).sum())
         });
@@ -125,5 +134,26 @@ fn load_on_disk(pool_bytes: u64) -> Duration {
     time
 }
 
-criterion_group!(benches, in_memory, bulk_load);
-criterion_main!(benches);
+fn main() -> ExitCode {
+    exit_code(run())
+}
+
+/// With `--record` everything is measured, and criterion's other arguments do not count.
+fn run() -> flifo_record::Result<()> {
+    let recording = Recording::from_args("tree", "cargo bench -p flifo-engine --bench tree -- --record")?;
+    let mut criterion = match &recording {
+        Some(recording) => Criterion::default().output_directory(recording.folder()),
+        None => Criterion::default().configure_from_args(),
+    };
+    in_memory(&mut criterion);
+    bulk_load(&mut criterion);
+    criterion.final_summary();
+    recording.map_or(Ok(()), |recording| {
+        recording.finish(|record| {
+            let in_memory = |name: &str| Key::of(format!("{IN_MEMORY}/{name}"));
+            record.want(in_memory(GET), Wanted::AtMost(1e3));
+            record.want(in_memory(RANGE), Wanted::AtMost(60e3));
+            record.want(Key::of(format!("{BULK_LOAD}/{LARGE_POOL}")), Wanted::AtMost(20e9));
+        })
+    })
+}

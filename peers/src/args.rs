@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use clap::Parser;
 use clap::builder::PossibleValuesParser;
+use flifo::commands::record::RecordArgs;
 use flifo::commands::values::{policy, rounds, seconds};
 use flifo::support::size::bytes;
 use flifo_admission::Policy;
@@ -111,6 +112,9 @@ pub(crate) struct Args {
     /// Write the tables as Markdown
     #[arg(long, value_name = "FILE")]
     pub(crate) markdown: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) record: RecordArgs,
 }
 
 fn names() -> Vec<&'static str> {

@@ -11,6 +11,7 @@
 //! | `row`, `workload`, `actor` | the rows; the workloads by name; the operations of a thread |
 //! | `worker`, `cell` | a thread's closed loop; one round of one cell, with the check that nothing was lost |
 //! | `run`, `results`, `report` | the run from its first line to its last; JSON; tables |
+//! | `record` | the results as a record of the repository |
 
 mod actor;
 mod args;
@@ -19,6 +20,7 @@ mod cell;
 mod fake;
 mod memory;
 mod plan;
+mod record;
 mod report;
 mod results;
 mod row;

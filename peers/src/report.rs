@@ -12,7 +12,7 @@ use crate::plan::Plan;
 use crate::results::{Cell, Peer, Results};
 use crate::workload::Workload;
 
-const OURS: &str = "flifo";
+pub(crate) const ENGINE: &str = "flifo";
 /// Before the number of rounds that a ratio is of, where it is not all.
 const OF: &str = " of ";
 /// Instead of a ratio to nothing.
@@ -123,13 +123,13 @@ fn of_workload(text: &mut String, plan: &Plan, results: &Results, workload: Work
     tables(text, &format!("{}, median", workload.unit()), &|cell| {
         format::maybe(cell.per_s().map(|spread| spread.median))
     });
-    if results.cells.iter().any(|cell| cell.workload == name && cell.peer == OURS) && plan.peers.len() > 1 {
-        let others = || results.cells.iter().filter(|cell| cell.workload == name && cell.peer != OURS);
+    if results.cells.iter().any(|cell| cell.workload == name && cell.peer == ENGINE) && plan.peers.len() > 1 {
+        let others = || results.cells.iter().filter(|cell| cell.workload == name && cell.peer != ENGINE);
         let mut title = "flifo / peer, of rounds that ran side by side: median, lowest..highest".to_owned();
         if others().any(|cell| ratio(results, cell).contains(OF)) {
             title += "; \"of N\": in the other rounds not one of the peer's operations ended in time";
         }
-        tables(text, &title, &|cell| match cell.peer == OURS {
+        tables(text, &title, &|cell| match cell.peer == ENGINE {
             true => "1".into(),
             false => ratio(results, cell),
         });
@@ -184,7 +184,7 @@ pub(crate) fn threads(threads: u32) -> String {
 
 /// flifo's throughput by the cell's; of how many rounds, if in others the peer did nothing.
 fn ratio(results: &Results, cell: &Cell) -> String {
-    let (spread, pairs) = results.ratio(OURS, cell);
+    let (spread, pairs) = results.ratio(ENGINE, cell);
     let ratio = format::ratio(spread);
     match spread {
         None if pairs > 0 => DID_NONE.into(),
@@ -197,7 +197,7 @@ fn ratio(results: &Results, cell: &Cell) -> String {
 pub(crate) fn row(results: &Results, cell: &Cell) -> String {
     let ms = |spread: Option<Spread>| format::maybe(spread.map(|spread| spread.median / 1e3));
     let ratio = match ratio(results, cell) {
-        _ if cell.peer == OURS => String::new(),
+        _ if cell.peer == ENGINE => String::new(),
         none if none == DID_NONE => none,
         ratio => format!("flifo / it {ratio}"),
     };

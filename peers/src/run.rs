@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use flifo::commands::common::{Ended, command_line};
+use flifo::commands::record::keep as keep_record;
 use flifo::measure::sampler::{self, Sampler, Server};
 use flifo::results::Machine;
 use flifo::support::error::Error;
@@ -19,6 +20,7 @@ use crate::args::Args;
 use crate::cell::{self, Base, Rig};
 use crate::memory;
 use crate::plan::{Plan, Step};
+use crate::record;
 use crate::report::{self, Form};
 use crate::results::{Peer, Results, Round, RunSettings};
 use crate::row::{self, Row};
@@ -43,6 +45,7 @@ pub(crate) fn run(args: &Args) -> Result<Ended, Error> {
     let machine = sampler::machine(&dir);
     let plan = Plan::new(args, machine.cores.max(1))?;
     check_all_writable([&args.json, &args.markdown].into_iter().flatten())?;
+    let place = args.record.place(record::name(plan.settings.durability))?;
     check_limits(&plan, &dir)?;
     let progress = Progress::new();
     if machine.file_system == "tmpfs" {
@@ -67,8 +70,11 @@ pub(crate) fn run(args: &Args) -> Result<Ended, Error> {
     print(&report::text(&plan, &results, Form::Terminal));
     // The measurements are worth keeping after any error, which is still returned.
     let kept = keep(args, &plan, &results);
+    let is_partial = results.interrupted || !results.failures.is_empty();
+    let recorded = keep_record(place.as_ref(), is_partial, || record::of(&results));
     let ended = outcome?;
     kept?;
+    recorded?;
     match ended {
         Ended::Interrupted if results.cells.is_empty() => Err(Error::Interrupted),
         Ended::Done if !results.failures.is_empty() => Err(Error::Unmeasured(format!(

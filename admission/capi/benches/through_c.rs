@@ -1,9 +1,10 @@
 //! The cost that the C interface adds to an uncontended entry: `cargo bench -p flifo-admission-c`.
 //!
 //! Rust and C alternate in short rounds. The table shows the best round of each and the median of the rounds'
-//! differences. The C functions are called by address, as a program calls those of a shared library.
+//! differences; `-- --record` writes them to figures/through-c.json. The C functions are called by address, as a program calls those of a shared library.
 
 use std::hint::black_box;
+use std::process::ExitCode;
 use std::ptr;
 use std::time::Instant;
 
@@ -12,6 +13,10 @@ use flifo_c::{
     flifo_admission_new, flifo_admission_t, flifo_config_init, flifo_config_t, flifo_enter, flifo_exit,
     flifo_session_new, flifo_session_t, flifo_status_t,
 };
+use flifo_record::criterion::exit_code;
+use flifo_record::place::Place;
+use flifo_record::statistics::Spread;
+use flifo_record::{Key, Record, Row, Scale};
 
 const ROUNDS: usize = 1000;
 const CALLS: u32 = 2000;
@@ -25,14 +30,16 @@ fn round(call: impl Fn()) -> f64 {
     begin.elapsed().as_nanos() as f64 / f64::from(CALLS)
 }
 
-fn compare(name: &str, rust: impl Fn(), c: impl Fn()) {
-    let mut rounds: Vec<(f64, f64)> = (0..ROUNDS).map(|_| (round(&rust), round(&c))).collect();
+/// Prints both times; returns the time that C adds.
+fn compare(name: &str, rust: impl Fn(), c: impl Fn()) -> Row {
+    let rounds: Vec<(f64, f64)> = (0..ROUNDS).map(|_| (round(&rust), round(&c))).collect();
     let best =
         |ns: fn(&(f64, f64)) -> f64, rounds: &[(f64, f64)]| rounds.iter().map(ns).fold(f64::MAX, f64::min);
     let (best_rust, best_c) = (best(|r| r.0, &rounds), best(|r| r.1, &rounds));
-    rounds.sort_by(|a, b| (a.1 - a.0).total_cmp(&(b.1 - b.0)));
-    let added = rounds[ROUNDS / 2].1 - rounds[ROUNDS / 2].0;
+    let spread = Spread::of(rounds.iter().map(|(rust, c)| c - rust)).expect("there are rounds");
+    let added = spread.median;
     println!("{name:<28} Rust {best_rust:6.2} ns   C {best_c:6.2} ns   C adds (median) {added:6.2} ns");
+    Key::of(name).variant("C").figure("added").spread(spread, "ns")
 }
 
 fn sessions() -> (Session, flifo_session_t) {
@@ -54,7 +61,14 @@ fn sessions() -> (Session, flifo_session_t) {
     (admission.session(), session)
 }
 
-fn main() {
+fn main() -> ExitCode {
+    exit_code(measure())
+}
+
+fn measure() -> flifo_record::Result<()> {
+    let place = Place::from_args("through-c")?;
+    let mut record =
+        Record::begin("through-c", "cargo bench -p flifo-admission-c -- --record", Scale::Threads);
     let (session, c_session) = sessions();
     let (enter, exit): (Function, Function) = black_box((flifo_enter, flifo_exit));
     let both = |session: &Session| {
@@ -65,22 +79,28 @@ fn main() {
         black_box(enter(c_session));
         black_box(exit(c_session));
     };
-    compare("enter and exit", || both(&session), c_both);
+    record.rows.push(compare("enter and exit", || both(&session), c_both));
     black_box((session.enter().is_ok(), enter(c_session)));
-    compare("ticket", || _ = black_box(session.enter().is_ok()), || _ = black_box(enter(c_session)));
+    record.rows.push(compare(
+        "ticket",
+        || _ = black_box(session.enter().is_ok()),
+        || _ = black_box(enter(c_session)),
+    ));
 
     exit(c_session);
     session.exit();
-    std::thread::spawn(move || {
+    let moved = std::thread::spawn(move || {
         let c_both = || {
             black_box(enter(c_session));
             black_box(exit(c_session));
         };
-        compare("enter and exit, after a move", || both(&session), c_both);
+        let both = compare("enter and exit, after a move", || both(&session), c_both);
         black_box((session.enter().is_ok(), enter(c_session)));
         let ticket = || _ = black_box(session.enter().is_ok());
-        compare("ticket, after a move", ticket, || _ = black_box(enter(c_session)));
-    })
-    .join()
-    .expect("the measuring thread runs through");
+        [both, compare("ticket, after a move", ticket, || _ = black_box(enter(c_session)))]
+    });
+    record.rows.extend(moved.join().expect("the measuring thread runs through"));
+    let Some(place) = place else { return Ok(()) };
+    println!("{}", place.write(record)?);
+    Ok(())
 }

@@ -6,6 +6,7 @@ use super::bench::args::BenchCommand;
 use super::check::args::{CheckArgs, EXIT_CODES as CHECK_EXIT_CODES};
 use super::common::EXIT_CODES;
 use super::experiment::args::ExperimentCommand;
+use super::figures::args::FiguresArgs;
 use super::iobench::args::{EXAMPLES as IOBENCH_EXAMPLES, IobenchArgs};
 use super::report::args::ReportArgs;
 use super::stat::args::StatArgs;
@@ -76,6 +77,12 @@ pub enum Command {
     /// One process of `iobench --as processes`; it takes its orders from standard input.
     #[command(name = "iobench-worker", hide = true)]
     IobenchWorker,
+    /// Render the pages of this repository from figures/*.json
+    ///
+    /// A bench with --record writes such a file. In README.md and docs/**/*.md, what stands between
+    /// `<!-- figures:NAME -->` and `<!-- /figures -->` is replaced by the table of that name. Prints what changed.
+    #[command(after_help = EXIT_CODES)]
+    Figures(FiguresArgs),
     /// Show a saved run again, as tables, page or picture
     #[command(after_help = EXIT_CODES)]
     Report(ReportArgs),
@@ -114,6 +121,7 @@ fn helpful_command() -> &'static str {
         Some(word) if word == "check" => "flifo check",
         Some(word) if word == "stat" => "flifo stat",
         Some(word) if word == "report" => "flifo report",
+        Some(word) if word == "figures" => "flifo figures",
         _ => "flifo sweep",
     }
 }

@@ -4,7 +4,8 @@
 //! |---|---|
 //! | `cli` | the command line |
 //! | `common`, `values` | what commands share: how they end, exit codes, option values |
-//! | `sweep`, `bench`, `iobench`, `experiment`, `check`, `stat`, `report` | a command each |
+//! | `record` | the option `--record` of every bench |
+//! | `sweep`, `bench`, `iobench`, `experiment`, `check`, `stat`, `report`, `figures` | a command each |
 //!
 //! A new command is a folder here: `args.rs` with its options, `plan.rs` if it measures many cells, and its run. It gets
 //! a variant of [`cli::Command`] and a line in [`run`]. What it measures goes to [`crate::measure`], what it writes as
@@ -17,7 +18,9 @@ pub mod check;
 pub mod cli;
 pub mod common;
 pub mod experiment;
+pub mod figures;
 pub mod iobench;
+pub mod record;
 pub mod report;
 pub mod stat;
 pub mod sweep;
@@ -57,6 +60,7 @@ pub fn run(command: &Command) -> Result<Ended, Error> {
             storage::worker_process();
             Ok(Ended::Done)
         }
+        Command::Figures(args) => figures::figures(args),
         Command::Report(args) => report::report(args),
     }
 }

@@ -6,6 +6,7 @@
 //! | `io` | a run of `iobench`, explained in `docs/iobench.md` |
 //! | `database` | what `check` and `stat` print with `--json` |
 //! | `machine` | the machine of a run |
+//! | `record` | a run as a record of the repository, which `flifo figures` renders |
 //! | `file`, `json` | results files, their errors, and the check of what is read |
 //! | `published` | figures of published experiments, with their source |
 //!
@@ -19,6 +20,7 @@ pub mod io;
 mod json;
 mod machine;
 pub mod published;
+pub(crate) mod record;
 mod sweep;
 
 pub use changes::{ChangeFigures, EngineSecond, RefusalFigures};

@@ -487,6 +487,11 @@ impl Results {
         &mut self.cells[index]
     }
 
+    /// Whether the run measured loads without the engine.
+    pub fn is_bench(&self) -> bool {
+        self.cells.iter().any(|cell| !cell.key.load.is_empty())
+    }
+
     /// Pretty JSON with a newline at its end.
     pub fn to_json(&self) -> String {
         pretty_json(self)

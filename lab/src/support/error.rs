@@ -121,6 +121,12 @@ pub enum Error {
     /// A file could not be written.
     #[error(transparent)]
     Write(#[from] WriteError),
+    /// A record or a page could not be read, rendered or written.
+    #[error(transparent)]
+    Record(#[from] flifo_record::Error),
+    /// Pages do not show what the records say.
+    #[error("the pages above do not show what figures/ records; render them with 'flifo figures'")]
+    Stale,
     /// Ctrl-C before there was anything to show.
     #[error("interrupted before the first cell was measured")]
     Interrupted,
@@ -160,6 +166,8 @@ impl Error {
             | Error::ConnectionClosed(_)
             | Error::Hang { .. }
             | Error::Panicked(_)
+            | Error::Record(_)
+            | Error::Stale
             | Error::Write(_) => EXIT_FAILURE,
         }
     }

@@ -1,31 +1,8 @@
 //! Formatting of figures.
 
+pub use flifo_record::format::count;
+
 use super::statistics::Spread;
-
-/// `61,312`; below 100 with decimals for two or three significant figures.
-pub fn count(value: f64) -> String {
-    match value.abs() {
-        v if !v.is_finite() => "-".into(),
-        v if v >= 99.95 => grouped(value),
-        v if v >= 9.995 => format!("{value:.1}"),
-        0.0 => "0".into(),
-        v if v < 0.0995 => format!("{value:.3}"),
-        _ => format!("{value:.2}"),
-    }
-}
-
-/// Thousands set apart by commas.
-fn grouped(value: f64) -> String {
-    let digits = format!("{:.0}", value.abs());
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    if value < 0.0 { format!("-{text}") } else { text }
-}
 
 /// A figure that may not have been measured.
 pub fn maybe(value: Option<f64>) -> String {
@@ -90,15 +67,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts() {
-        assert_eq!(count(1_234_567.4), "1,234,567");
-        assert_eq!(
-            (count(999.6), count(100.0), count(-4200.0)),
-            ("1,000".into(), "100".into(), "-4,200".into())
-        );
-        assert_eq!((count(99.99), count(12.345), count(0.5)), ("100".into(), "12.3".into(), "0.50".into()));
-        assert_eq!((count(0.0), count(0.0318)), ("0".into(), "0.032".into()));
-        assert_eq!((count(f64::NAN), maybe(None)), ("-".into(), "-".into()));
+    fn a_figure_that_is_missing_is_a_dash() {
+        assert_eq!((maybe(None), maybe(Some(12.345))), ("-".into(), "12.3".into()));
     }
 
     #[test]

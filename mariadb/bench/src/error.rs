@@ -21,7 +21,7 @@ pub enum Error {
     Late,
     #[error("the server runs without the plugin: {0}")]
     NoPlugin(String),
-    #[error("nothing was counted in its turn: the server answers and does no work")]
+    #[error("nothing was counted in its slice: the server answers and does no work")]
     Nothing,
     #[error("{program}: {why}")]
     Tool { program: &'static str, why: String },

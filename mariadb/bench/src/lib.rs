@@ -3,32 +3,35 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `plan`, `variant`, `workload`, `settings` | what is measured, and how |
+//! | `arguments`, `plan`, `variant`, `workload`, `settings` | what is measured, and how |
 //! | `dataset` | the tables, loaded once |
-//! | `running`, `beside` | a variant's server, and a round of a cell on it; what else runs there |
-//! | `sysbench` | the load: started, heard, ended |
+//! | `running`, `background` | a variant's server, and a round of a cell on it; what else runs there |
+//! | `sysbench` | the load: started, read, ended |
 //! | `measure` | counters of the server and of the kernel, and the figures that come of them |
-//! | `run` | variants taking turns |
-//! | `moments` | the same in short alternating slices |
+//! | `run` | interleaved variants |
+//! | `slices` | the same in short alternating slices |
 //! | `matrix` | many loads in such slices, stock beside the plugin: a table, a heat map |
-//! | `results`, `bars`, `report` | what is kept, what was target, how it is shown |
+//! | `results`, `targets`, `report` | what is kept, the figures to reach, the tables |
+//! | `record` | results as the records of the repository |
 //!
 //! Whatever waits ends on Ctrl-C, and every wait has a bound. Servers and sysbench end with this process.
 
-pub mod bars;
-mod beside;
+pub mod arguments;
+mod background;
 mod dataset;
 mod error;
 pub mod matrix;
 pub mod measure;
-pub mod moments;
 pub mod plan;
+pub mod record;
 pub mod report;
 pub mod results;
 pub mod run;
 mod running;
 pub mod settings;
+pub mod slices;
 mod sysbench;
+pub mod targets;
 pub mod variant;
 pub mod workload;
 

@@ -1,14 +1,10 @@
 //! The command line, and what is measured in which order.
 
-use std::path::PathBuf;
-use std::str::FromStr;
-
-use clap::builder::RangedU64ValueParser;
 use clap::{Parser, Subcommand, ValueEnum};
 use flifo::commands::common::without_repeats;
-use flifo::support::size::Bytes;
 use serde::Serialize;
 
+use crate::arguments::{OutputArgs, ServerArgs};
 use crate::matrix;
 use crate::settings::Settings;
 use crate::variant::Variant;
@@ -27,7 +23,7 @@ pub enum What {
     SmallPool,
     /// Variants in short alternating slices, 16 connections: resolves a few percent on a host whose speed changes every
     /// second
-    Moments,
+    Slices,
 }
 
 /// What has arguments of its own.
@@ -37,8 +33,8 @@ pub enum Command {
 }
 
 const EXAMPLES: &str = "Examples:
-  flifo-mariadb-bench --markdown table.md --json table.json
-      The table, in an hour and a quarter
+  flifo-mariadb-bench --record
+      The table, in an hour and a quarter, kept in figures/mariadb.json for the pages of the repository
   flifo-mariadb-bench --quick
       The same in some four minutes, with figures that mean little
   flifo-mariadb-bench --workload point-select --connections 1024 \\
@@ -46,7 +42,7 @@ const EXAMPLES: &str = "Examples:
       Settings beside each other in one run
   flifo-mariadb-bench overhead --one-server
       What the plugin costs one connection, in one process that has it in alternation
-  flifo-mariadb-bench moments --workload point-select --variant eight=plugin:flifo_thread_concurrency=8
+  flifo-mariadb-bench slices --workload point-select --variant eight=plugin:flifo_thread_concurrency=8
       Slices of less than a second, a hundred of each, in about four minutes
   flifo-mariadb-bench matrix --quick --svg matrix.svg
       Stock beside the plugin under a table of loads, with a heat map (matrix --help)
@@ -59,7 +55,7 @@ Exit codes:
 
 /// A stock MariaDB beside one with the flifo plugin and one with a pool of threads, loaded by sysbench.
 ///
-/// Every variant has a server of its own (except with --one-server), new for each round (except with moments), on a copy of the
+/// Every variant has a server of its own (except with --one-server), new for each round (except with slices), on a copy of the
 /// same tables; the others are stopped. A round is one pass over all cells, variants alternating (A B C, C B A).
 /// Throughput is what the server itself counts, over a steady window.
 #[derive(Debug, Parser)]
@@ -76,18 +72,12 @@ pub struct Cli {
     #[arg(long, value_name = "W,..", value_enum, value_delimiter = ',')]
     pub workload: Vec<Workload>,
 
-    /// Connections, a list [default: 16,256,1024, with --quick 16,1024; overhead 1; small-pool 64; moments 16]
+    /// Connections, a list [default: 16,256,1024, with --quick 16,1024; overhead 1; small-pool 64; slices 16]
     #[arg(long, value_name = "N,..", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=4000))]
     pub connections: Vec<u32>,
 
-    /// Another variant: NAME=KIND[:setting=value,..], where the kind is stock, plugin or pool, and settings
-    /// are options of the server. One of the same name is replaced
-    #[arg(long, value_name = "C")]
-    pub variant: Vec<Variant>,
-
-    /// Only these variants, a list of names; the first stock one is what others are compared with
-    #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
-    pub only: Vec<String>,
+    #[command(flatten)]
+    pub server: ServerArgs,
 
     /// One server for all variants of a round, into which the plugin is installed for its cells and removed for
     /// others: leaves out what two processes differ by. A later variant pays for what the earlier left, so take an
@@ -100,20 +90,20 @@ pub struct Cli {
     #[arg(long, conflicts_with = "one_server")]
     pub same_servers: bool,
 
-    /// Rounds, of which medians are shown [default: 5; overhead 11; moments 100; with --quick 1]
+    /// Rounds, of which medians are shown [default: 5; overhead 11; slices 100; with --quick 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: Option<u32>,
 
-    /// With moments: counted milliseconds of a slice [default: 400]. Many connections need longer: each should complete its
+    /// With slices: counted milliseconds of a slice [default: 400]. Many connections need longer: each should complete its
     /// transaction
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(50..=60_000))]
-    pub moment: Option<u32>,
+    pub slice: Option<u32>,
 
-    /// With moments: milliseconds at the beginning of a slice that do not count [default: 120]
+    /// With slices: milliseconds at the beginning of a slice that do not count [default: 120]
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(0..=60_000))]
     pub settle: Option<u32>,
 
-    /// Seconds of load per cell and round [default: 12; overhead 6; with --quick 3; not with moments]
+    /// Seconds of load per cell and round [default: 12; overhead 6; with --quick 3; not with slices]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=3600))]
     pub time: Option<u32>,
 
@@ -124,14 +114,6 @@ pub struct Cli {
     /// One short round of a small table
     #[arg(long)]
     pub quick: bool,
-
-    /// Rows of the big table [default: 1000000; with --quick 100000]
-    #[arg(long, value_name = "ROWS", value_parser = RangedU64ValueParser::<u32>::new().range(100..=1_000_000_000))]
-    pub rows: Option<u32>,
-
-    /// Which rows sysbench takes
-    #[arg(long, value_name = "D", default_value = "uniform", value_parser = ["uniform", "gaussian", "special", "pareto"])]
-    pub rand_type: String,
 
     /// Further connections, each with a report that needs a CPU while the load runs
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1000))]
@@ -157,30 +139,8 @@ pub struct Cli {
     #[arg(long, value_name = "US", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=10_000_000))]
     pub think: u32,
 
-    /// Buffer pool of each server [default: 1G; small-pool a tenth of the table's file]
-    #[arg(long, value_name = "SIZE", value_parser = Bytes::from_str)]
-    pub buffer_pool: Option<Bytes>,
-
-    /// Redo log of each server: large enough that no cell waits for a checkpoint
-    #[arg(long, value_name = "SIZE", value_parser = Bytes::from_str, default_value = "2G")]
-    pub log_file_size: Bytes,
-
-    /// An option of all servers, without its dashes; may be repeated
-    #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
-    pub set: Vec<(String, String)>,
-
-    /// Write the tables as Markdown
-    #[arg(long, value_name = "FILE")]
-    pub markdown: Option<PathBuf>,
-
-    /// Write all figures as JSON
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
-}
-
-pub(crate) fn setting(text: &str) -> std::result::Result<(String, String), String> {
-    let (name, value) = text.split_once('=').ok_or("write name=value")?;
-    Ok((name.to_owned(), value.to_owned()))
+    #[command(flatten)]
+    pub output: OutputArgs,
 }
 
 /// What is measured, in which order.
@@ -209,28 +169,27 @@ impl Plan {
         let rounds = match cli.what {
             _ if cli.quick => 1,
             What::Overhead => 11,
-            What::Moments => 100,
+            What::Slices => 100,
             What::Table | What::SmallPool => 5,
         };
-        if cli.what == What::Moments {
+        if cli.what == What::Slices {
             if cli.one_server || cli.same_servers || cli.reports + cli.transactions > 0 {
                 return Err(Error::Usage(
-                    "moments has a server for each variant, and nothing beside its load: leave out --one-server, \
+                    "slices has a server for each variant, and nothing beside its load: leave out --one-server, \
                      --same-servers, --reports and --transactions"
                         .into(),
                 ));
             }
             if cli.time.is_some() || cli.skip.is_some() {
                 return Err(Error::Usage(
-                    "moments has --moment and --settle instead of --time and --skip".into(),
+                    "slices has --slice and --settle instead of --time and --skip".into(),
                 ));
             }
-        } else if cli.moment.is_some() || cli.settle.is_some() {
+        } else if cli.slice.is_some() || cli.settle.is_some() {
             return Err(Error::Usage(
-                "--moment and --settle are for moments; here are --time and --skip".into(),
+                "--slice and --settle are for slices; here are --time and --skip".into(),
             ));
         }
-        let rows = cli.rows.unwrap_or(if cli.quick { 100_000 } else { 1_000_000 });
         Ok(Plan {
             what: cli.what,
             workloads: or(&cli.workload, || workloads(cli.what)),
@@ -240,23 +199,19 @@ impl Plan {
             same_servers: cli.same_servers,
             rounds: cli.rounds.unwrap_or(rounds),
             settings: Settings {
-                rows,
                 time_s,
                 skip_s,
-                moment_ms: (cli.what == What::Moments).then(|| cli.moment.unwrap_or(400)),
-                settle_ms: (cli.what == What::Moments).then(|| cli.settle.unwrap_or(120)),
-                distribution: cli.rand_type.clone(),
-                buffer_pool_bytes: cli.buffer_pool.map_or(1 << 30, |bytes| bytes.0),
-                log_file_bytes: cli.log_file_size.0,
+                slice_ms: (cli.what == What::Slices).then(|| cli.slice.unwrap_or(400)),
+                settle_ms: (cli.what == What::Slices).then(|| cli.settle.unwrap_or(120)),
                 reports: cli.reports,
                 report_rows: cli.report_rows,
                 transactions: cli.transactions,
                 pause_us: cli.pause,
                 text: cli.text,
                 think_us: cli.think,
-                server_options: cli.set.clone(),
+                ..cli.server.settings(cli.quick)
             },
-            pool_follows_data: cli.what == What::SmallPool && cli.buffer_pool.is_none(),
+            pool_follows_data: cli.what == What::SmallPool && cli.server.buffer_pool.is_none(),
         })
     }
 
@@ -277,13 +232,13 @@ fn connections(cli: &Cli) -> Vec<u32> {
         What::Table => vec![16, 256, 1024],
         What::Overhead => vec![1],
         What::SmallPool => vec![64],
-        What::Moments => vec![16],
+        What::Slices => vec![16],
     }
 }
 
 fn workloads(what: What) -> Vec<Workload> {
     match what {
-        What::Table | What::Moments => Workload::value_variants().to_vec(),
+        What::Table | What::Slices => Workload::value_variants().to_vec(),
         What::Overhead => vec![Workload::PointSelect, Workload::UpdateNonIndex, Workload::ReadWrite],
         What::SmallPool => vec![Workload::PointSelect, Workload::ReadWrite],
     }
@@ -292,9 +247,9 @@ fn workloads(what: What) -> Vec<Workload> {
 fn variants(cli: &Cli) -> Result<Vec<Variant>> {
     let names: &[&str] = match cli.what {
         What::Table => &["stock", "plugin", "pool"],
-        What::Overhead | What::SmallPool | What::Moments => &["stock", "plugin"],
+        What::Overhead | What::SmallPool | What::Slices => &["stock", "plugin"],
     };
-    let variants = chosen(names, &cli.variant, &cli.only)?;
+    let variants = chosen(names, &cli.server)?;
     if let Some(other) = variants.iter().find(|c| cli.one_server && !c.can_be_turned_into()) {
         return Err(Error::Usage(format!(
             "--one-server: {:?} needs a server of its own ({}); leave it out with --only",
@@ -306,7 +261,8 @@ fn variants(cli: &Cli) -> Result<Vec<Variant>> {
 }
 
 /// The variants of these names with the given ones added or replaced, or those of them that `only` names.
-pub(crate) fn chosen(names: &[&str], given: &[Variant], only: &[String]) -> Result<Vec<Variant>> {
+pub(crate) fn chosen(names: &[&str], arguments: &ServerArgs) -> Result<Vec<Variant>> {
+    let (given, only) = (&arguments.variant, &arguments.only);
     let mut variants: Vec<Variant> = names.iter().filter_map(|name| name.parse().ok()).collect();
     for given in given {
         match variants.iter_mut().find(|other| other.name == given.name) {
@@ -375,9 +331,9 @@ mod tests {
         let overhead = plan("overhead").unwrap();
         assert_eq!((overhead.connections.as_slice(), overhead.rounds), ([1].as_slice(), 11));
         assert!(plan("overhead --one-server --variant p=plugin:flifo_policy=fifo").unwrap().one_server);
-        let moments = plan("moments --variant eight=plugin:flifo_thread_concurrency=8").unwrap();
+        let slices = plan("slices --variant eight=plugin:flifo_thread_concurrency=8").unwrap();
         assert_eq!(
-            (moments.rounds, names(&moments).as_slice()),
+            (slices.rounds, names(&slices).as_slice()),
             (100, ["stock", "plugin", "eight"].as_slice())
         );
         let small = plan("small-pool --rounds 2").unwrap();
@@ -391,12 +347,12 @@ mod tests {
             ("--one-server", "\"pool\" needs a server of its own"),
             ("--one-server --only x --variant x=plugin:port=1", "port=1"),
             ("--only fast", "there is no variant \"fast\""),
-            ("moments --one-server", "leave out --one-server"),
-            ("moments --reports 1", "leave out --one-server, --same-servers, --reports"),
+            ("slices --one-server", "leave out --one-server"),
+            ("slices --reports 1", "leave out --one-server, --same-servers, --reports"),
             ("--same-servers --one-server", "cannot be used with"),
-            ("moments --time 3", "--moment and --settle instead"),
-            ("--moment 100", "for moments"),
-            ("moments --moment 10", "50..=60000"),
+            ("slices --time 3", "--slice and --settle instead"),
+            ("--slice 100", "for slices"),
+            ("slices --slice 10", "50..=60000"),
             ("--time 4 --skip 4", "--skip leaves no time"),
             ("--variant x=y", "none of stock, plugin, pool"),
             ("--connections 0", "1..=4000"),

@@ -7,10 +7,10 @@ use comfy_table::{ContentArrangement, Table};
 use flifo::support::format::{bytes, count};
 use flifo::support::statistics::Spread;
 
-use crate::bars::{Verdict, of_stock, verdicts};
 use crate::measure::Figures;
 use crate::plan::What;
-use crate::results::{Results, throughput};
+use crate::results::{Results, RunHead, throughput};
+use crate::targets::{Verdict, of_stock, verdicts};
 use crate::variant::Kind;
 use crate::workload::Workload;
 
@@ -24,14 +24,16 @@ pub fn markdown(results: &Results) -> String {
     for workload in results.workloads() {
         text += &of_workload(results, workload);
     }
-    if !results.notes.is_empty() {
-        text += "### Notes\n\n";
-        for note in &results.notes {
-            let _ = writeln!(text, "- {note}");
-        }
-        text.push('\n');
+    text + &notes(&results.run)
+}
+
+/// The notes of a run, as a section.
+pub(crate) fn notes(run: &RunHead) -> String {
+    if run.notes.is_empty() {
+        return String::new();
     }
-    text
+    let lines: String = run.notes.iter().map(|note| format!("- {note}\n")).collect();
+    format!("### Notes\n\n{lines}\n")
 }
 
 fn head(results: &Results) -> String {
@@ -41,20 +43,15 @@ fn head(results: &Results) -> String {
         What::Table => "MariaDB with the plugin, without it, and with a pool of threads",
         What::Overhead => "What the plugin costs at one connection",
         What::SmallPool => "A buffer pool of a tenth of the data",
-        What::Moments => "In short alternating slices",
+        What::Slices => "In short alternating slices",
     };
-    let mut text = format!("## {title}\n\n`{}`\n\n", results.command_line);
+    let mut text = format!("## {title}\n\n`{}`\n\n", results.run.command_line);
     let _ = writeln!(
         text,
-        "{}, {}; {}, {} cores, {}, {}. Median of {rounds} interleaved rounds of {} s, of which the first {} do not count, \
+        "{}. Median of {rounds} interleaved rounds of {} s, of which the first {} do not count, \
          and the lowest and highest round. Ratios are of the same round. Throughput is what the server counts. \
          {} rows, {}, --rand-type={}{}{}{}{}.{}\n",
-        results.mariadb_version,
-        results.sysbench_version,
-        results.machine.cpu_model,
-        results.machine.cores,
-        results.machine.kernel,
-        results.started_at,
+        results.run.described(),
         settings.time_s,
         settings.skip_s,
         settings.rows,
@@ -76,7 +73,7 @@ fn head(results: &Results) -> String {
         } else {
             String::new()
         },
-        if results.interrupted { " **Interrupted: not all rounds are there.**" } else { "" },
+        if results.run.interrupted { " **Interrupted: not all rounds are there.**" } else { "" },
     );
     for variant in &results.variants {
         let _ = writeln!(text, "- `{}`: {}", variant.name, variant.described());
@@ -87,7 +84,8 @@ fn head(results: &Results) -> String {
     text
 }
 
-fn table(header: Vec<String>) -> Table {
+/// A table in Markdown.
+pub(crate) fn table(header: Vec<String>) -> Table {
     let mut table = Table::new();
     table.load_style(ASCII_MARKDOWN).set_content_arrangement(ContentArrangement::Disabled).set_header(header);
     table
@@ -138,8 +136,12 @@ fn against_stock(results: &Results, name: &str) -> String {
             match (measured, of_stock(results.what, workload, connections)) {
                 (None, _) => "-".into(),
                 (Some(measured), None) => ratio(measured),
-                (Some(measured), Some(bar)) => {
-                    format!("{}, target {bar}: {}", ratio(measured), met_or_missed(measured.median >= bar))
+                (Some(measured), Some(bound)) => {
+                    format!(
+                        "{}, target {bound}: {}",
+                        ratio(measured),
+                        met_or_missed(measured.median >= bound)
+                    )
                 }
             }
         }));

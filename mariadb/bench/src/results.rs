@@ -1,23 +1,30 @@
 //! All that a run found, as `--json` writes it.
 
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
 use flifo::results::Machine;
+use flifo::support::clock;
+use flifo::support::interrupt;
 use flifo::support::statistics::{Spread, paired_ratio};
 use serde::Serialize;
 
+use crate::Result;
 use crate::measure::Figures;
 use crate::plan::{Plan, What};
+use crate::run::say;
 use crate::settings::Settings;
+use crate::sysbench;
 use crate::variant::{Kind, Variant};
 use crate::workload::Workload;
 
-/// Keys may be added, and are never renamed or dropped.
-pub const SCHEMA: u32 = 1;
+/// The version of the layout. Keys may be added; a key that is renamed or dropped needs a new version.
+pub const SCHEMA: u32 = 2;
 
-/// Whatever way it was measured in: `C` is what is kept of each workload and number of connections.
+/// The run behind a file of results: these keys are in each.
 #[derive(Debug, Clone, Serialize)]
-pub struct Results<C = Cell> {
+pub struct RunHead {
     pub schema: u32,
-    pub what: What,
     pub command_line: String,
     pub started_at: String,
     pub elapsed_s: f64,
@@ -25,13 +32,23 @@ pub struct Results<C = Cell> {
     pub machine: Machine,
     pub mariadb_version: String,
     pub sysbench_version: String,
+    pub notes: Vec<String>,
+    #[serde(skip)]
+    begun: Instant,
+}
+
+/// A run, whatever way it measured: `C` is what is kept of each workload and number of connections.
+#[derive(Debug, Clone, Serialize)]
+pub struct Results<C = Cell> {
+    #[serde(flatten)]
+    pub run: RunHead,
+    pub what: What,
     pub settings: Settings,
     /// The server's options that all have, by name.
     pub server_options: Vec<(String, String)>,
     pub variants: Vec<Variant>,
     /// In the order in which they were first measured.
     pub cells: Vec<C>,
-    pub notes: Vec<String>,
 }
 
 /// One variant at one workload and number of connections.
@@ -45,34 +62,76 @@ pub struct Cell {
     pub rounds: Vec<Figures>,
 }
 
-pub(crate) fn by_name<S: serde::Serializer>(workload: &Workload, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn by_name<S: serde::Serializer>(
+    workload: &Workload,
+    serializer: S,
+) -> std::result::Result<S::Ok, S::Error> {
     serializer.serialize_str(&workload.name())
+}
+
+impl RunHead {
+    /// A run that begins now.
+    pub fn begin(command_line: String) -> Result<RunHead> {
+        Ok(RunHead { sysbench_version: sysbench::version()?, ..RunHead::without_clients(command_line) })
+    }
+
+    /// The same without a look at sysbench.
+    pub fn without_clients(command_line: String) -> RunHead {
+        RunHead {
+            schema: SCHEMA,
+            command_line,
+            started_at: clock::utc_now(),
+            elapsed_s: 0.0,
+            interrupted: false,
+            machine: flifo::measure::sampler::machine(&std::env::temp_dir()),
+            mariadb_version: String::new(),
+            sysbench_version: String::new(),
+            notes: Vec::new(),
+            begun: Instant::now(),
+        }
+    }
+
+    /// Versions, machine and time, for the head of a report.
+    pub(crate) fn described(&self) -> String {
+        let Machine { cpu_model, cores, kernel, .. } = &self.machine;
+        let versions = format!("{}, {}", self.mariadb_version, self.sysbench_version);
+        format!("{versions}; {cpu_model}, {cores} cores, {kernel}, {}", self.started_at)
+    }
+
+    /// Time since the run began.
+    pub fn elapsed(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
+    /// Notes the run's end. An interrupt is no error.
+    pub(crate) fn end(&mut self) {
+        self.interrupted = interrupt::is_requested();
+        self.elapsed_s = self.elapsed().as_secs_f64();
+    }
+
+    /// Shows a note, and keeps it.
+    pub(crate) fn note(&mut self, note: String) {
+        say(&note);
+        self.notes.push(note);
+    }
 }
 
 impl<C> Results<C> {
     /// Before anything is measured.
-    pub(crate) fn begin(
-        plan: &Plan,
-        command_line: String,
-        started_at: String,
-        (mariadb_version, sysbench_version): (String, String),
-    ) -> Results<C> {
+    pub(crate) fn begin(plan: &Plan, run: RunHead) -> Results<C> {
         Results {
-            schema: SCHEMA,
+            run,
             what: plan.what,
-            command_line,
-            started_at,
-            elapsed_s: 0.0,
-            interrupted: false,
-            machine: flifo::measure::sampler::machine(&std::env::temp_dir()),
-            mariadb_version,
-            sysbench_version,
             server_options: plan.settings.server(),
             settings: plan.settings.clone(),
             variants: plan.variants.clone(),
             cells: Vec::new(),
-            notes: Vec::new(),
         }
+    }
+
+    /// The variant by which the others are divided.
+    pub(crate) fn base(&self) -> usize {
+        self.variants.iter().position(|variant| variant.kind == Kind::Stock).unwrap_or(0)
     }
 }
 
@@ -116,10 +175,7 @@ impl Results {
 
     /// Ascending.
     pub fn connections(&self) -> Vec<u32> {
-        let mut connections: Vec<u32> = self.cells.iter().map(|cell| cell.connections).collect();
-        connections.sort_unstable();
-        connections.dedup();
-        connections
+        ascending(self.cells.iter().map(|cell| cell.connections))
     }
 
     /// A figure of one variant divided by another's, round by round.
@@ -152,9 +208,14 @@ impl Cell {
         Spread::of(self.rounds.iter().map(figure))
     }
 
-    fn by_round(&self, figure: &impl Fn(&Figures) -> f64) -> Vec<(u32, f64)> {
+    pub(crate) fn by_round(&self, figure: &impl Fn(&Figures) -> f64) -> Vec<(u32, f64)> {
         self.rounds.iter().map(|figures| (figures.round, figure(figures))).collect()
     }
+}
+
+/// The different numbers, ascending.
+pub(crate) fn ascending(numbers: impl Iterator<Item = u32>) -> Vec<u32> {
+    numbers.collect::<BTreeSet<u32>>().into_iter().collect()
 }
 
 pub fn throughput(figures: &Figures) -> f64 {

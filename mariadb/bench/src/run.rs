@@ -1,18 +1,16 @@
-//! The run: variants taking turns, everything ended at the end, whatever was measured kept.
+//! The run: interleaved variants, everything ended at the end, whatever was measured kept.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use flifo::support::clock;
 use flifo::support::format;
 use flifo::support::interrupt;
 use flifo_mariadb::{Options, Plugin};
 
 use crate::dataset::{Dataset, dataset};
 use crate::plan::{Plan, What};
-use crate::results::Results;
+use crate::results::{Results, RunHead};
 use crate::running::{Measured, Running};
-use crate::sysbench;
 use crate::variant::Variant;
 use crate::workload::Workload;
 use crate::{Error, Result};
@@ -20,13 +18,11 @@ use crate::{Error, Result};
 /// The least that a small pool may have: InnoDB's own needs, with some dozens of connections.
 const POOL_BYTES_MIN: u64 = 16 << 20;
 /// What a cell takes besides its load, before that is known.
-const BESIDES: Duration = Duration::from_millis(1500);
+const CELL_OVERHEAD: Duration = Duration::from_millis(1500);
 
 /// Measures all cells. An interrupt is no error: the results say so.
 pub fn run(mut plan: Plan, command_line: String) -> Result<Results> {
-    let begun = Instant::now();
-    let started_at = clock::utc_now();
-    let sysbench_version = sysbench::version()?;
+    let mut head = RunHead::begin(command_line)?;
     let dataset = dataset(plan.settings.rows, say)?;
     if plan.pool_follows_data {
         plan.settings.buffer_pool_bytes = (dataset.bytes / 10).max(POOL_BYTES_MIN);
@@ -35,15 +31,13 @@ pub fn run(mut plan: Plan, command_line: String) -> Result<Results> {
         say(&format!("{}: {}", variant.name, variant.described()));
     }
     let mut servers = start(&plan, &dataset)?;
-    let mariadb_version = match servers.first_mut() {
+    head.mariadb_version = match servers.first_mut() {
         Some(server) => server.version()?,
         None => return Err(Error::Usage("no variant is left to measure".into())),
     };
-    let versions = (mariadb_version, sysbench_version);
-    let mut results = Results::begin(&plan, command_line, started_at, versions);
+    let mut results = Results::begin(&plan, head);
     measure(&plan, &dataset, servers, &mut results);
-    results.interrupted = interrupt::is_requested();
-    results.elapsed_s = begun.elapsed().as_secs_f64();
+    results.run.end();
     Ok(results)
 }
 
@@ -67,8 +61,8 @@ pub(crate) fn start(plan: &Plan, dataset: &Dataset) -> Result<Vec<Running>> {
     Ok(servers)
 }
 
-/// Each round has servers of its own, unless they are to stay the same. A process keeps the memory that it was given, and with it luck in how near and how
-/// whole that is: it would be a variant's for all rounds, and look like its merit.
+/// Each round has servers of its own, unless they are to stay the same. A process keeps the memory that it was given, and
+/// with it luck in how near and how whole that is: it would be a variant's for all rounds, and look like its merit.
 fn measure(plan: &Plan, dataset: &Dataset, mut servers: Vec<Running>, results: &mut Results) {
     let cells = plan.cells();
     let mut progress = Progress::new(plan, cells.len() * plan.variants.len());
@@ -82,19 +76,18 @@ fn measure(plan: &Plan, dataset: &Dataset, mut servers: Vec<Running>, results: &
                 Err(Error::Interrupted) => return,
                 Err(error) => {
                     let note = format!("round {}: {error}", round + 1);
-                    say(&note);
-                    results.notes.push(note);
+                    results.run.note(note);
                     return;
                 }
             }
         }
         for &(workload, connections) in &cells {
-            let mut turns: Vec<_> = plan.variants.iter().enumerate().collect();
+            let mut order: Vec<_> = plan.variants.iter().enumerate().collect();
             if round % 2 == 1 {
                 // A later variant finds a disk, and with one server a log, that still has the other's writes to do.
-                turns.reverse();
+                order.reverse();
             }
-            for (at, variant) in turns {
+            for (at, variant) in order {
                 let server = &mut servers[if plan.one_server { 0 } else { at }];
                 let measured = match server.turn_into(variant) {
                     Ok(()) => server.measure(round, workload, connections, &plan.settings),
@@ -115,10 +108,9 @@ fn measure(plan: &Plan, dataset: &Dataset, mut servers: Vec<Running>, results: &
                     Err(error) => notes.push(error.to_string()),
                 }
                 for note in notes {
-                    say(&note);
-                    let place =
+                    let cell =
                         format!("{}, {connections}, {}, round {}", workload.name(), variant.name, round + 1);
-                    results.notes.push(format!("{place}: {note}"));
+                    results.run.note(format!("{cell}: {note}"));
                 }
                 if interrupt::is_requested() {
                     return;
@@ -132,8 +124,7 @@ fn measure(plan: &Plan, dataset: &Dataset, mut servers: Vec<Running>, results: &
             Ok(Some(left)) => format!("{}: after the last load {left}", variant.name),
             Err(error) => format!("{}: {error}", variant.name),
         };
-        say(&left);
-        results.notes.push(left);
+        results.run.note(left);
     }
 }
 
@@ -148,7 +139,7 @@ struct Progress {
 impl Progress {
     fn new(plan: &Plan, cells_of_round: usize) -> Progress {
         let cells = plan.rounds * cells_of_round as u32;
-        let each = Duration::from_secs(plan.settings.time_s.into()) + BESIDES;
+        let each = Duration::from_secs(plan.settings.time_s.into()) + CELL_OVERHEAD;
         say(&format!("{cells} cells, about {}", minutes(each * cells)));
         Progress { begun: Instant::now(), cells, done: 0, rounds: plan.rounds }
     }

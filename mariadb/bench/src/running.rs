@@ -12,7 +12,7 @@ use flifo_mariadb::mysql::prelude::Queryable;
 use flifo_mariadb::{Options, PrivateServer};
 use rustix::process::{Pid, Signal, getpriority_process, kill_process, setpriority_process};
 
-use crate::beside::Beside;
+use crate::background::Background;
 use crate::dataset::Dataset;
 use crate::measure::{Edge, Figures, Reading, Usage};
 use crate::settings::Settings;
@@ -41,7 +41,7 @@ pub(crate) struct Running {
     server: PrivateServer,
 }
 
-/// A cell's figures, and what was odd about it.
+/// The figures of a cell, and notes on what is doubtful.
 pub(crate) struct Measured {
     pub(crate) figures: Result<Figures>,
     pub(crate) notes: Vec<String>,
@@ -165,9 +165,9 @@ impl Running {
         settings: &Settings,
         notes: &mut Vec<String>,
     ) -> Result<Figures> {
-        let beside = Beside::start(&self.server, settings)?;
+        let background = Background::start(&self.server, settings)?;
         let figures = self.under_load(cell, connections, settings);
-        let ended = beside.end(&mut self.admin);
+        let ended = background.end(&mut self.admin);
         // What ended the load may have ended them as well.
         let figures = figures?;
         notes.extend(ended?);
@@ -222,7 +222,7 @@ impl Running {
         Load::start(target, drive)
     }
 
-    /// A load that runs for this time at most, and stands still as its server does, except in its slices.
+    /// A load that runs for this time at most, and is stopped with its server, except in its slices.
     pub(crate) fn stand_by(
         &mut self,
         workload: Workload,
@@ -256,7 +256,7 @@ impl Running {
 
     /// Runs one slice: the server and its clients run, and are stopped again. Returns both edges of the counted window. CPU
     /// time is read of the first client.
-    pub(crate) fn moment(
+    pub(crate) fn slice(
         &mut self,
         clients: &mut [Load],
         counters: &[&str],
@@ -264,18 +264,18 @@ impl Running {
     ) -> Result<(Edge, Edge)> {
         self.is_there()?;
         self.signal(Signal::CONT);
-        // The load is the first: it starts last, when its company runs, and stops first.
+        // The load is the first: it starts last, when its background runs, and stops first.
         clients.iter().rev().for_each(|client| client.signal(Signal::CONT));
-        let edges = self.edges_of_moment(&clients[0], counters, (settle, counts));
+        let edges = self.edges_of_slice(&clients[0], counters, (settle, counts));
         let runs = clients.iter_mut().try_for_each(Load::still_runs);
         clients.iter().for_each(|client| client.signal(Signal::STOP));
-        // Statements that are under way end. Transactions do not: their client stands still.
+        // Statements that are under way end. Transactions do not: their client is stopped.
         let ended = sleep_until(clock::now_ns() + clock::ns(AFTER_MOMENT));
         self.signal(Signal::STOP);
         ended.and(runs).and(edges)
     }
 
-    fn edges_of_moment(
+    fn edges_of_slice(
         &mut self,
         load: &Load,
         counters: &[&str],

@@ -5,34 +5,34 @@ use std::time::Duration;
 use flifo_mariadb::Options;
 use serde::Serialize;
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Settings {
     pub rows: u32,
     pub time_s: u32,
-    /// From the beginning: not counted.
+    /// Seconds at the beginning that do not count.
     pub skip_s: u32,
-    /// With [`crate::plan::What::Moments`], instead of these: the counted time of a slice, and the time its load runs before.
+    /// With [`crate::plan::What::Slices`], instead of these: the counted time of a slice, and the time its load runs before.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub moment_ms: Option<u32>,
+    pub slice_ms: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub settle_ms: Option<u32>,
     /// sysbench's `--rand-type`.
     pub distribution: String,
     pub buffer_pool_bytes: u64,
     pub log_file_bytes: u64,
-    /// Connections besides, with a report each that lasts as long as the cell.
+    /// Background connections with a report each that lasts as long as the cell.
     pub reports: u32,
-    /// So many rows joined with as many are a report, which begins again then.
+    /// Rows that a report joins with as many before it begins again.
     pub report_rows: Option<u32>,
-    /// Connections besides, with transactions that contend for ten rows.
+    /// Background connections with transactions that contend for ten rows.
     pub transactions: u32,
-    /// The pause of these after each statement.
+    /// Their pause after each statement, microseconds.
     pub pause_us: u32,
     /// Statements as text, instead of prepared ones.
     pub text: bool,
     /// Mean time between two transactions of a client, in microseconds.
     pub think_us: u32,
-    /// Besides these, in the order given: names and values without dashes.
+    /// Further options in the order given: names and values without dashes.
     pub server_options: Vec<(String, String)>,
 }
 
@@ -55,8 +55,8 @@ impl Settings {
         own.chain(self.server_options.iter().cloned()).collect()
     }
 
-    pub(crate) fn moment(&self) -> Duration {
-        Duration::from_millis(self.moment_ms.unwrap_or(0).into())
+    pub(crate) fn slice(&self) -> Duration {
+        Duration::from_millis(self.slice_ms.unwrap_or(0).into())
     }
 
     pub(crate) fn settle(&self) -> Duration {

@@ -14,7 +14,7 @@ const TINY: &str = "--rows 1000 --connections 3 --buffer-pool 32M --log-file-siz
 fn bench(temp: &TempDir, arguments: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_flifo-mariadb-bench"));
     command.args(TINY.split_whitespace().chain(arguments.split_whitespace())).env("TMPDIR", temp.path());
-    if !arguments.starts_with("moments") {
+    if !arguments.starts_with("slices") {
         command.args(["--time", "1"]);
     }
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -146,7 +146,7 @@ fn variants_alternate_in_short_slices() {
     let files = tempfile::tempdir().unwrap();
     let json = files.path().join("o.json");
     let arguments = format!(
-        "moments --workload point-select,hot-rows-100 --rounds 3 --moment 100 --settle 20 --json {} \
+        "slices --workload point-select,hot-rows-100 --rounds 3 --slice 100 --settle 20 --json {} \
          --variant two=plugin:flifo_thread_concurrency=2",
         json.display(),
     );
@@ -157,13 +157,13 @@ fn variants_alternate_in_short_slices() {
     let cells = results["cells"].as_array().unwrap();
     assert_eq!(cells.len(), 2, "{}", said(&output));
     for cell in cells {
-        for turns in cell["turns"].as_array().unwrap() {
+        for slices in cell["slices"].as_array().unwrap() {
             let of = |figure: &str| {
-                turns
+                slices
                     .as_array()
                     .unwrap()
                     .iter()
-                    .map(|turn| turn[figure].as_f64().unwrap())
+                    .map(|slice| slice[figure].as_f64().unwrap())
                     .collect::<Vec<_>>()
             };
             assert_eq!(of("throughput_per_s").len(), 3, "{cell}");
@@ -208,7 +208,7 @@ fn ctrl_c_keeps_what_was_measured_and_ends_everything() {
     // It tells after ten seconds.
     ctrl_c_after(
         " left",
-        "moments --workload point-select --rounds 1000 --moment 50 --settle 0",
+        "slices --workload point-select --rounds 1000 --slice 50 --settle 0",
         "selects a second",
     );
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 const TINY: &str =
-    "--rows 1000 --buffer-pool 32M --log-file-size 16M --rounds 6 --moment 60 --settle 10 --warm-up 0.3";
+    "--rows 1000 --buffer-pool 32M --log-file-size 16M --rounds 6 --slice 60 --settle 10 --warm-up 0.3";
 
 fn matrix(temp: &TempDir, arguments: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_flifo-mariadb-bench"));
@@ -37,7 +37,7 @@ fn parsed(file: &Path) -> Value {
     serde_json::from_slice(&fs::read(file).unwrap()).unwrap()
 }
 
-/// A load of ours, one with company, one of other servers.
+/// A load of ours, one with background, one of other servers.
 #[test]
 fn cells_are_measured_and_shown() {
     let (temp, files) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -63,11 +63,11 @@ fn cells_are_measured_and_shown() {
             assert!(summary["throughput_per_s"].as_f64().unwrap() > 0.0, "{summary}");
             assert_eq!(slices.as_array().unwrap().len(), 6, "{cell}");
             let is_base = summary["variant"] == "stock";
-            assert_eq!(summary["ratio"]["interval"].is_null(), is_base, "{summary}");
-            let has_company = cell["load"] == "beside-load-data";
+            assert_eq!(summary["ratio"]["low"].is_null(), is_base, "{summary}");
+            let has_background = cell["load"] == "beside-load-data";
             assert_eq!(
-                summary["company_per_s"].as_f64().is_some_and(|per_s| per_s > 0.0),
-                has_company,
+                summary["background_per_s"].as_f64().is_some_and(|per_s| per_s > 0.0),
+                has_background,
                 "{cell}"
             );
         }
@@ -88,8 +88,8 @@ fn a_load_that_changes_has_a_row_for_all_its_phases() {
     let (temp, files) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let json = files.path().join("o.json");
     let arguments =
-        format!("{TINY} --load phases --connections 3 --phase 1 --moment 400 --json {}", json.display());
-    let output = matrix(&temp, &arguments.replace("--moment 60", ""));
+        format!("{TINY} --load phases --connections 3 --phase 1 --slice 400 --json {}", json.display());
+    let output = matrix(&temp, &arguments.replace("--slice 60", ""));
     assert!(output.status.success(), "{}", said(&output));
     assert_nothing_left(&temp);
     let results = parsed(&json);

@@ -1,48 +1,34 @@
 //! Verdicts and tables of results made by hand.
 
-use flifo::results::Machine;
-use flifo_mariadb_bench::bars::{Target, verdicts};
+use clap::CommandFactory as _;
 use flifo_mariadb_bench::measure::Figures;
-use flifo_mariadb_bench::plan::What;
+use flifo_mariadb_bench::plan::{Cli, What};
+use flifo_mariadb_bench::record;
 use flifo_mariadb_bench::report::markdown;
-use flifo_mariadb_bench::results::{Results, SCHEMA};
+use flifo_mariadb_bench::results::{Results, RunHead};
 use flifo_mariadb_bench::settings::Settings;
+use flifo_mariadb_bench::targets::verdicts;
 use flifo_mariadb_bench::workload::Workload;
+use flifo_record::{Key, Wanted};
 
 fn results(what: What) -> Results {
     let settings = Settings {
         rows: 5000,
         time_s: 12,
         skip_s: 4,
-        moment_ms: None,
-        settle_ms: None,
         distribution: "uniform".into(),
         buffer_pool_bytes: 1 << 30,
-        reports: 0,
-        report_rows: None,
-        transactions: 0,
-        pause_us: 0,
-        text: false,
-        think_us: 0,
         log_file_bytes: 2 << 30,
-        server_options: Vec::new(),
+        ..Settings::default()
     };
     let variant = |text: &str| text.parse().unwrap();
     Results {
-        schema: SCHEMA,
+        run: RunHead::without_clients("flifo-mariadb-bench".into()),
         what,
-        command_line: "flifo-mariadb-bench".into(),
-        started_at: "2026-01-31T12:00:00Z".into(),
-        elapsed_s: 1.0,
-        interrupted: false,
-        machine: Machine::default(),
-        mariadb_version: "10.11".into(),
-        sysbench_version: "sysbench 1.0.20".into(),
         server_options: settings.server(),
         settings,
         variants: vec![variant("stock"), variant("plugin"), variant("pool")],
         cells: Vec::new(),
-        notes: Vec::new(),
     }
 }
 
@@ -91,18 +77,42 @@ fn ratios_are_of_the_same_round() {
 #[test]
 fn what_the_issue_wants_is_decided_by_the_median() {
     let verdicts = verdicts(&hot_rows());
-    let told: Vec<(&str, u32, Target, bool)> =
+    let told: Vec<(&str, u32, Wanted, bool)> =
         verdicts.iter().map(|v| (v.demand, v.connections, v.target, v.is_met())).collect();
     let expected = [
-        ("throughput / stock", 16, Target::AtLeast(1.0), true),
-        ("throughput / stock", 1024, Target::AtLeast(20.0), true),
-        ("throughput / its own peak", 1024, Target::AtLeast(0.9), true),
-        ("throughput / pool", 1024, Target::MoreThan(1.0), true),
-        ("context switches per statement / stock", 1024, Target::LessThan(1.0), true),
-        ("variation between connections", 1024, Target::AtMost(0.3), true),
-        ("longest wait / cycle of the queue", 1024, Target::AtMost(2.0), false),
+        ("throughput / stock", 16, Wanted::AtLeast(1.0), true),
+        ("throughput / stock", 1024, Wanted::AtLeast(20.0), true),
+        ("throughput / its own peak", 1024, Wanted::AtLeast(0.9), true),
+        ("throughput / pool", 1024, Wanted::MoreThan(1.0), true),
+        ("context switches per statement / stock", 1024, Wanted::LessThan(1.0), true),
+        ("variation between connections", 1024, Wanted::AtMost(0.3), true),
+        ("longest wait / cycle of the queue", 1024, Wanted::AtMost(2.0), false),
     ];
     assert_eq!(told, expected);
+}
+
+#[test]
+fn the_record_has_rates_ratios_and_targets() {
+    let record = record::of_rounds(&hot_rows());
+    let key = |connections| Key::of(Workload::HotRows100.title(5000)).at(connections).variant("plugin");
+    let ratio = record.row(&key(1024).relative_to("stock")).unwrap();
+    assert_eq!((ratio.median, ratio.n), (Some(30.0), Some(3)));
+    let rate = record.row(&key(1024)).unwrap();
+    assert_eq!((rate.median, rate.low, rate.unit.as_str()), (Some(30e3), Some(15e3), "updates/s"));
+    assert_eq!(record.row(&key(16).figure("server CPU per statement")).unwrap().median, Some(50.0));
+    let target = |base: &str| record.target(&key(1024).relative_to(base)).map(|target| target.wanted);
+    assert_eq!(target("stock"), Some(Wanted::AtLeast(20.0)));
+    assert_eq!(target("pool"), Some(Wanted::MoreThan(1.0)));
+}
+
+#[test]
+fn the_help_explains_record() {
+    let mut command = Cli::command();
+    command.build();
+    let matrix = command.find_subcommand_mut("matrix").unwrap().render_long_help().to_string();
+    for help in [command.render_long_help().to_string(), matrix] {
+        assert!(help.contains("--record[=<DIR|FILE>]") && help.contains("figures/NAME.json"), "{help}");
+    }
 }
 
 #[test]
@@ -119,7 +129,7 @@ fn one_connection_has_its_own_demands() {
 #[test]
 fn the_tables_say_it() {
     let mut results = hot_rows();
-    results.notes.push("something was odd".into());
+    results.run.notes.push("something was odd".into());
     let text = markdown(&results);
     for target in [
         "### Target: 6 of 7 met",

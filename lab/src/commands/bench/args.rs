@@ -8,6 +8,7 @@ use clap::{Args, Subcommand};
 use flifo_admission::Config;
 
 use crate::commands::common::{EXIT_CODES, exit_codes};
+use crate::commands::record::RecordArgs;
 use crate::commands::values::{rounds, seconds};
 use crate::measure::admission::limiter::{Peer, Variant};
 use crate::measure::admission::load::Load;
@@ -120,6 +121,9 @@ pub struct AdmissionArgs {
     /// Write a picture per load into a directory
     #[arg(help_heading = "Results", long, value_name = "DIR")]
     pub svg: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub record: RecordArgs,
 }
 
 /// One item of a list, or all items.

@@ -6,11 +6,13 @@ use super::args::AdmissionArgs;
 use super::cell::{self, Rig};
 use super::plan::{Plan, Step};
 use crate::commands::common::{Ended, and_afterwards, command_line};
+use crate::commands::record;
 use crate::measure::admission::load::Load;
 use crate::measure::sampler;
 use crate::measure::workload::work;
 use crate::report::sweep::{entry_heading, entry_line};
 use crate::report::{self, Outputs, Style};
+use crate::results::record::of_results;
 use crate::results::{Results, Settings};
 use crate::support::clock::Start;
 use crate::support::error::{Error, WriteError};
@@ -31,6 +33,7 @@ pub fn admission(args: &AdmissionArgs) -> Result<Ended, Error> {
         std::fs::create_dir_all(dir).map_err(|source| WriteError { path: dir.clone(), source })?;
         check_writable(&dir.join("load.svg"))?;
     }
+    let place = args.record.place("admission")?;
     check_limits(&plan)?;
     precise_sleeps();
     work::prepare();
@@ -53,7 +56,8 @@ pub fn admission(args: &AdmissionArgs) -> Result<Ended, Error> {
     let outputs =
         Outputs { json: args.json.as_deref(), html: args.html.as_deref(), svg: args.svg.as_deref() };
     let kept = report::keep(&results, outputs);
-    match and_afterwards(outcome, kept.map_err(Error::from), &Progress::new())? {
+    let recorded = record::keep(place.as_ref(), results.interrupted, || of_results(&results));
+    match and_afterwards(outcome, kept.map_err(Error::from).and(recorded), &Progress::new())? {
         Ended::Interrupted if results.cells.is_empty() => Err(Error::Interrupted),
         ended => Ok(ended),
     }

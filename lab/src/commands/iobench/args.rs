@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::commands::record::RecordArgs;
 use crate::commands::values::{number, rounds, seconds};
 use crate::measure::storage::kinds::{Carrier, Mode, Workload};
 use crate::support::size::bytes;
@@ -148,6 +149,9 @@ pub struct IobenchArgs {
     /// Write a self-contained page with the curves
     #[arg(help_heading = "Results", long, value_name = "FILE")]
     pub html: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub record: RecordArgs,
 }
 
 /// The valid block sizes.

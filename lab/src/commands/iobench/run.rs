@@ -5,6 +5,7 @@ use super::cell::{self, Rig};
 use super::plan::{Cell, Plan};
 use super::test_area::TestArea;
 use crate::commands::common::{Ended, command_line};
+use crate::commands::record;
 use crate::measure::sampler;
 use crate::measure::storage::kinds::Carrier;
 use crate::measure::storage::processes::Pool;
@@ -14,6 +15,7 @@ use crate::report::iobench::{IoReport, text};
 use crate::report::{self, Outputs, Style};
 use crate::results::Failure;
 use crate::results::io::{IoResults, IoSettings, KIND, SCHEMA};
+use crate::results::record::of_iobench;
 use crate::support::clock::Start;
 use crate::support::error::Error;
 use crate::support::limits::{self, SMALLER_CONCURRENCY};
@@ -24,9 +26,14 @@ use crate::support::progress::{Progress, SweepBar, minutes};
 pub fn iobench(args: &IobenchArgs) -> Result<Ended, Error> {
     let plan = Plan::from_args(args)?;
     check_all_writable([&args.json, &args.html].into_iter().flatten())?;
+    let place = args.record.place("iobench")?;
     let (results, ended) = measure(&plan)?;
     let report = IoReport { results: &results, with_advice: args.advise };
-    report::keep(&report, Outputs { json: args.json.as_deref(), html: args.html.as_deref(), svg: None })?;
+    let outputs = Outputs { json: args.json.as_deref(), html: args.html.as_deref(), svg: None };
+    let kept = report::keep(&report, outputs);
+    let recorded = record::keep(place.as_ref(), results.interrupted, || of_iobench(&results));
+    kept?;
+    recorded?;
     match (failures(&results), ended) {
         (_, Ended::Interrupted) if results.cells.is_empty() => Err(Error::Interrupted),
         (Some(error), Ended::Done) => Err(error),

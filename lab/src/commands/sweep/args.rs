@@ -8,6 +8,7 @@ use flifo_admission::{Config, Policy};
 
 use super::engine_args::EngineArgs;
 use crate::commands::common::exit_codes;
+use crate::commands::record::RecordArgs;
 use crate::commands::values::{number, policy, rounds, seconds};
 use crate::measure::frontend::FrontendKind;
 use crate::measure::server::{Address, Protocol, TlsArgs};
@@ -208,6 +209,16 @@ pub struct SweepArgs {
     /// Write the picture of the headline curve
     #[arg(help_heading = "Results", long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub record: RecordArgs,
+}
+
+impl SweepArgs {
+    /// The name of the run's record.
+    pub(super) fn record_name(&self) -> &'static str {
+        if self.target.is_some() { "target-sweep" } else { "sweep" }
+    }
 }
 
 fn threads(text: &str) -> Result<u32, String> {

@@ -13,6 +13,7 @@ pub fn sweep(args: &SweepArgs) -> Result<Ended, Error> {
     let start = Start::now();
     let plan = Plan::new(args)?;
     check_all_writable([&args.json, &args.html, &args.svg].into_iter().flatten())?;
+    args.record.place(args.record_name())?;
     match &args.target {
         Some(address) => server_run::sweep(args, address, plan, &start),
         None => engine_run::sweep(args, &plan, &start),

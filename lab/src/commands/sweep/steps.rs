@@ -3,8 +3,10 @@
 use super::args::SweepArgs;
 use super::plan::{Plan, Step};
 use crate::commands::common::Ended;
+use crate::commands::record;
 use crate::report::sweep::{cell_heading, cell_line};
 use crate::report::{self, Outputs, Style};
+use crate::results::record::of_results;
 use crate::results::{CellKey, Failure, Results, Round};
 use crate::support::clock::Start;
 use crate::support::error::Error;
@@ -48,7 +50,11 @@ pub(crate) fn measure_and_keep(
         Ok(Ended::Interrupted) if results.cells.is_empty() => Err(Error::Interrupted),
         _ => report::keep(&results, outputs).map_err(Error::from),
     };
-    (measured, kept)
+    let recorded = args
+        .record
+        .place(args.record_name())
+        .and_then(|place| record::keep(place.as_ref(), results.interrupted, || of_results(&results)));
+    (measured, kept.and(recorded))
 }
 
 /// All steps in the plan's order, until `is_requested` to end.

@@ -38,11 +38,6 @@ pub struct Curve<'a> {
     pub cells: Vec<&'a Cell>,
 }
 
-/// Whether the run measured loads without the engine.
-pub fn is_bench(results: &Results) -> bool {
-    results.cells.iter().any(|cell| !cell.key.load.is_empty())
-}
-
 /// Groups the measured cells; cells without rounds are left out.
 pub fn panels(results: &Results) -> Vec<Panel<'_>> {
     let (loads, workloads): (Vec<&Cell>, Vec<&Cell>) = results

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{analysis, bench, page, picture, text};
+use super::{bench, page, picture, text};
 use crate::report::{Report, ReportError, Style};
 use crate::results::Results;
 use crate::support::error::WriteError;
@@ -22,7 +22,7 @@ impl Report for Results {
     }
 
     fn text(&self, style: Style) -> String {
-        match analysis::is_bench(self) {
+        match self.is_bench() {
             true => bench::text::report(self, style),
             false => text::final_report(self, style),
         }
@@ -34,7 +34,7 @@ impl Report for Results {
 
     /// The pictures of a bench are one per load, and their path is a directory.
     fn draw(&self, path: &Path) -> Result<(), ReportError> {
-        if !analysis::is_bench(self) {
+        if !self.is_bench() {
             return Ok(replace_file(path, picture::svg(self)?.as_bytes())?);
         }
         let all = picture::of_loads(self)?.into_iter();

@@ -1,15 +1,12 @@
 //! The arguments of `matrix`.
 
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use clap::Args;
-use clap::builder::{PossibleValuesParser, RangedU64ValueParser};
-use flifo::support::size::Bytes;
+use clap::builder::PossibleValuesParser;
 
 use super::loads::LOADS;
-use crate::plan::setting;
-use crate::variant::Variant;
+use crate::arguments::{OutputArgs, ServerArgs};
 
 const HELP: &str =
     "Every variant has a warm server and clients of its own, which are stopped in the slices of the
@@ -22,8 +19,8 @@ the server's CPUs: a ratio is of both together.
   green  the whole interval is above 1.05
 
 Examples:
-  make bench-mariadb ARGS=\"matrix --quick --svg matrix.svg\"
-      All loads at 16 and 1024 connections within 15 minutes
+  make bench-mariadb ARGS=\"matrix --quick --record\"
+      All loads at 16 and 1024 connections within 15 minutes, kept in figures/matrix.json
   make bench-mariadb ARGS=\"matrix --load insert,job-queue --connections 64 --rounds 100\"
       Two loads with narrow intervals
   make bench-mariadb ARGS=\"matrix --only stock,fifo --variant fifo=plugin:flifo_policy=fifo\"
@@ -47,14 +44,8 @@ pub struct Arguments {
     #[arg(long)]
     pub list: bool,
 
-    /// Another variant: NAME=KIND[:setting=value,..], where the kind is stock, plugin or pool, and settings are options of the
-    /// server. A variant of the same name is replaced
-    #[arg(long, value_name = "V")]
-    pub variant: Vec<Variant>,
-
-    /// Only these variants, a list of names; the first stock variant is the base of the ratios
-    #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
-    pub only: Vec<String>,
+    #[command(flatten)]
+    pub server: ServerArgs,
 
     /// At most 15 minutes: 16 and 1024 connections, a small table, short slices, as many rounds as the time allows
     #[arg(long)]
@@ -67,7 +58,7 @@ pub struct Arguments {
     /// Counted milliseconds of a slice [default: 400, with --quick 150; twice as long for loads of long statements, 2.5 times
     /// from 1024 connections on]
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(50..=60_000))]
-    pub moment: Option<u32>,
+    pub slice: Option<u32>,
 
     /// Milliseconds at the beginning of a slice that do not count [default: 120, with --quick 50; twice as long from 1024
     /// connections on]
@@ -83,36 +74,11 @@ pub struct Arguments {
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=600))]
     pub phase: Option<u32>,
 
-    /// Rows of the big table [default: 1000000; with --quick 100000]
-    #[arg(long, value_name = "ROWS", value_parser = RangedU64ValueParser::<u32>::new().range(100..=1_000_000_000))]
-    pub rows: Option<u32>,
-
-    /// Which rows sysbench takes
-    #[arg(long, value_name = "D", default_value = "uniform", value_parser = ["uniform", "gaussian", "special", "pareto"])]
-    pub rand_type: String,
-
-    /// Buffer pool of each server, except for the loads with a small pool
-    #[arg(long, value_name = "SIZE", value_parser = Bytes::from_str, default_value = "1G")]
-    pub buffer_pool: Bytes,
-
-    /// Redo log of each server: large enough that no cell waits for a checkpoint
-    #[arg(long, value_name = "SIZE", value_parser = Bytes::from_str, default_value = "2G")]
-    pub log_file_size: Bytes,
-
-    /// An option of all servers, without its dashes; may be repeated
-    #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
-    pub set: Vec<(String, String)>,
-
-    /// Write the tables as Markdown
-    #[arg(long, value_name = "FILE")]
-    pub markdown: Option<PathBuf>,
-
-    /// Write all figures as JSON
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
+    #[command(flatten)]
+    pub output: OutputArgs,
 
     /// Write the heat map, loads by connections
-    #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = "Results", long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
 }
 

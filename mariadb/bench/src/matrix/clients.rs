@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use flifo_mariadb::PrivateServer;
 
-use super::loads::{Company, Load, Script, Table, Work};
+use super::loads::{BackgroundLoad, Load, Script, Table, Work};
 use super::servers::{Files, Servers};
 use crate::running::Running;
 use crate::settings::Settings;
@@ -36,28 +36,32 @@ impl Clients<'_> {
         running.execute(&statements)
     }
 
-    /// Starts all processes: the load first, its company behind it.
+    /// Starts all processes: the load first, its background behind it.
     pub(super) fn start(&self, server: &PrivateServer) -> Result<Vec<sysbench::Load>> {
-        let mut company = match &self.load.company {
-            Some(company) => self.start_company(server, company)?,
+        let mut background = match &self.load.background {
+            Some(background) => self.start_background(server, background)?,
             None => Vec::new(),
         };
         let drive = (self.load.script, self.load.table, self.load.options);
         let mut clients = vec![self.start_script(server, drive, self.connections, self.load.think_us)?];
-        clients.append(&mut company);
+        clients.append(&mut background);
         Ok(clients)
     }
 
-    fn start_company(&self, server: &PrivateServer, company: &Company) -> Result<Vec<sysbench::Load>> {
-        match company.work {
+    fn start_background(
+        &self,
+        server: &PrivateServer,
+        background: &BackgroundLoad,
+    ) -> Result<Vec<sysbench::Load>> {
+        match background.work {
             Work::Statements(statements) => {
                 let statements = filled(server, statements);
                 let start = |_| sysbench::Load::statements(&server.socket(), &statements);
-                (0..company.clients).map(start).collect()
+                (0..background.clients).map(start).collect()
             }
             Work::Script(script, options) => {
                 let drive = (script, Table::Big, options);
-                Ok(vec![self.start_script(server, drive, company.clients, 0)?])
+                Ok(vec![self.start_script(server, drive, background.clients, 0)?])
             }
         }
     }

@@ -26,7 +26,7 @@ pub struct Load {
     /// The options of the servers that run it.
     pub servers: Servers,
     /// What runs beside it.
-    pub company: Option<Company>,
+    pub background: Option<BackgroundLoad>,
     pub connections: &'static [u32],
     /// Statements or transactions are long: slices are twice as long.
     pub is_slow: bool,
@@ -67,7 +67,7 @@ impl Table {
 
 /// Clients beside the load, whose work is no unit of it.
 #[derive(Debug)]
-pub struct Company {
+pub struct BackgroundLoad {
     pub clients: u32,
     pub work: Work,
     /// The server's status variable that counts its work, which the load does not change.
@@ -116,7 +116,7 @@ const POINT_SELECT: Load = Load {
     options: &[],
     think_us: 0,
     servers: Servers::Plain,
-    company: None,
+    background: None,
     connections: &CONNECTIONS,
     is_slow: false,
     setup: &[],
@@ -209,7 +209,7 @@ pub static LOADS: [Load; 26] = [
         name: "beside-transactions",
         title: "point select beside 128 transactions that pause with locks",
         setup: HOT_ROW_SETUP,
-        company: Some(Company {
+        background: Some(BackgroundLoad {
             clients: 128,
             work: Work::Script(HOT_ROW, &["--reads=off", "--pause-us=1000"]),
             counter: "COM_COMMIT",
@@ -221,7 +221,7 @@ pub static LOADS: [Load; 26] = [
     Load {
         name: "beside-reports",
         title: "point select beside 4 reports of seconds",
-        company: Some(Company {
+        background: Some(BackgroundLoad {
             clients: 4,
             work: Work::Statements(
                 // Without a join buffer the server counts every row that a report reads.
@@ -238,7 +238,7 @@ pub static LOADS: [Load; 26] = [
     Load {
         name: "beside-dump",
         title: "point select beside a dump",
-        company: Some(Company {
+        background: Some(BackgroundLoad {
             clients: 1,
             work: Work::Statements(
                 "START TRANSACTION WITH CONSISTENT SNAPSHOT; SELECT * FROM sbtest.sbtest1; COMMIT;",
@@ -253,7 +253,7 @@ pub static LOADS: [Load; 26] = [
         name: "beside-load-data",
         title: "point select beside LOAD DATA",
         setup: &[COPY, "SELECT k, c, pad FROM sbtest.sbtest1 WHERE id <= 50000 INTO OUTFILE '{file}.txt'"],
-        company: Some(Company {
+        background: Some(BackgroundLoad {
             clients: 1,
             work: Work::Statements(
                 "LOAD DATA LOCAL INFILE '{file}.txt' INTO TABLE matrix.copy (k, c, pad); TRUNCATE TABLE matrix.copy;",
@@ -268,7 +268,7 @@ pub static LOADS: [Load; 26] = [
         name: "beside-alter",
         title: "point select beside ALTER TABLE",
         setup: &[COPY, "INSERT INTO matrix.copy SELECT * FROM sbtest.sbtest1 WHERE id <= 50000"],
-        company: Some(Company {
+        background: Some(BackgroundLoad {
             clients: 1,
             work: Work::Statements("ALTER TABLE matrix.copy FORCE;"),
             counter: "COM_ALTER_TABLE",
@@ -331,8 +331,8 @@ impl Load {
 
     /// Status variables to read at the edges of a slice.
     pub(crate) fn counters(&self) -> Vec<&'static str> {
-        let company = self.company.as_ref().map(|company| company.counter);
-        [self.counter].into_iter().chain(company).collect()
+        let background = self.background.as_ref().map(|background| background.counter);
+        [self.counter].into_iter().chain(background).collect()
     }
 
     /// The loads that run in turn: its phases, or itself.
@@ -364,14 +364,14 @@ mod tests {
         assert_eq!(servers, [Servers::Plain, Servers::SmallPool, Servers::Durable, Servers::Tls]);
     }
 
-    /// A unit of the load is none of its company's: else one's gain hides the other's loss.
+    /// A unit of the load is none of its background's: else one's gain hides the other's loss.
     #[test]
     fn load_and_company_are_counted_apart() {
         for load in &LOADS {
             assert!(load.counter.chars().all(|c| c.is_ascii_uppercase() || c == '_'), "{}", load.name);
-            if let Some(company) = &load.company {
-                assert_ne!(company.counter, load.counter, "{}", load.name);
-                assert_eq!(load.counters(), [load.counter, company.counter]);
+            if let Some(background) = &load.background {
+                assert_ne!(background.counter, load.counter, "{}", load.name);
+                assert_eq!(load.counters(), [load.counter, background.counter]);
             }
         }
     }
@@ -383,7 +383,7 @@ mod tests {
             assert_eq!(parts.len(), load.phases.len().max(1), "{}", load.name);
             for part in parts {
                 assert_eq!((part.servers, part.phases.len()), (load.servers, 0), "{}", load.name);
-                assert!(load.phases.is_empty() || part.company.is_none(), "{}", load.name);
+                assert!(load.phases.is_empty() || part.background.is_none(), "{}", load.name);
             }
         }
         assert_eq!(Load::named("phases").unwrap().parts().len(), 3);
@@ -395,7 +395,7 @@ mod tests {
         let thinking: Vec<u32> =
             LOADS.iter().filter(|load| load.thinks()).map(|load| load.think_us).collect();
         assert_eq!(thinking, [300, 2_000, 10_000]);
-        let beside = LOADS.iter().filter_map(|load| Some((load.name, load.company.as_ref()?.clients)));
+        let background = LOADS.iter().filter_map(|load| Some((load.name, load.background.as_ref()?.clients)));
         let target = [
             ("beside-transactions", 128),
             ("beside-reports", 4),
@@ -403,7 +403,7 @@ mod tests {
             ("beside-load-data", 1),
             ("beside-alter", 1),
         ];
-        assert_eq!(beside.collect::<Vec<_>>(), target);
+        assert_eq!(background.collect::<Vec<_>>(), target);
         let pause = Load::named("hot-row-pause").unwrap();
         assert_eq!((pause.options, pause.script), (["--pause-us=2000"].as_slice(), HOT_ROW));
     }

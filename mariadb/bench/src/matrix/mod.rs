@@ -7,27 +7,23 @@
 //! | `servers` | the options that loads share, and the files that these name |
 //! | `clients` | the processes of a load on one server |
 //! | `run` | the cells, one after the other |
-//! | `statistics`, `results` | ratios with their intervals; what is kept of a run |
-//! | `report`, `heat_map` | the tables, the picture |
+//! | `results`, `report` | what is kept of a run; the tables |
 //!
-//! Protocol: each variant has a warm server and clients of its own, as with [`crate::moments`]. All are stopped by a signal except in
+//! Protocol: each variant has a warm server and clients of its own, as with [`crate::slices`]. All are stopped by a signal except in
 //! their slices. Loads of the same server options share their servers; others end before the next ones start.
 //!
 //! A cell that fails leaves a note, and the next one goes on. An interrupt ends the run; what was measured is kept.
 
 mod cli;
 mod clients;
-mod heat_map;
 pub mod loads;
 mod plan;
 mod report;
 mod results;
 mod run;
 mod servers;
-mod statistics;
 
 pub use cli::Arguments;
-pub use heat_map::svg;
 pub use plan::Plan;
 pub use report::{list, markdown};
 pub use results::Results;

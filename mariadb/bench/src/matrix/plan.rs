@@ -6,9 +6,9 @@ use serde::Serialize;
 
 use super::cli::Arguments;
 use super::loads::{LOADS, Load};
-use crate::moments::BESIDES;
 use crate::plan::chosen;
 use crate::settings::Settings;
+use crate::slices::SLICE_OVERHEAD;
 use crate::variant::{Kind, Variant};
 use crate::{Error, Result};
 
@@ -50,10 +50,10 @@ pub struct Times {
     pub quick: bool,
     /// `None` with `--quick`: what the time allows.
     pub rounds: Option<u32>,
-    pub moment_ms: u32,
+    pub slice_ms: u32,
     pub settle_ms: u32,
     /// The user gave this one, so that it is the same in all cells.
-    pub is_moment_given: bool,
+    pub is_slice_given: bool,
     pub is_settle_given: bool,
     pub warm_up_s: f64,
     pub phase_s: u32,
@@ -68,28 +68,27 @@ pub(super) struct SliceTimes {
 
 impl SliceTimes {
     pub(super) fn whole(self) -> Duration {
-        self.settle + self.counts + BESIDES
+        self.settle + self.counts + SLICE_OVERHEAD
     }
 }
 
 impl Plan {
     pub fn of(arguments: &Arguments) -> Result<Plan> {
         let quick = arguments.quick;
-        let rows = arguments.rows.unwrap_or(if quick { 100_000 } else { 1_000_000 });
-        let variants = chosen(&["stock", "plugin"], &arguments.variant, &arguments.only)?;
+        let variants = chosen(&["stock", "plugin"], &arguments.server)?;
         if variants.len() < 2 {
             return Err(Error::Usage("matrix compares variants: leave two or more in --only".into()));
         }
         Ok(Plan {
             places: places(arguments)?,
             variants,
-            settings: settings(arguments, rows),
+            settings: arguments.server.settings(quick),
             times: Times {
                 quick,
                 rounds: arguments.rounds.or((!quick).then_some(ROUNDS)),
-                moment_ms: arguments.moment.unwrap_or(if quick { 150 } else { 400 }),
+                slice_ms: arguments.slice.unwrap_or(if quick { 150 } else { 400 }),
                 settle_ms: arguments.settle.unwrap_or(if quick { 50 } else { 120 }),
-                is_moment_given: arguments.moment.is_some(),
+                is_slice_given: arguments.slice.is_some(),
                 is_settle_given: arguments.settle.is_some(),
                 warm_up_s: arguments.warm_up.unwrap_or(if quick { 1.5 } else { 3.0 }),
                 phase_s: arguments.phase.unwrap_or(if quick { 5 } else { 20 }),
@@ -112,7 +111,7 @@ impl Plan {
         let counted_tenths = if is_many { 25 } else { 10 } * if is_slow { 2 } else { 1 };
         SliceTimes {
             settle: longer(times.settle_ms, times.is_settle_given, if is_many { 20 } else { 10 }),
-            counts: longer(times.moment_ms, times.is_moment_given, counted_tenths),
+            counts: longer(times.slice_ms, times.is_slice_given, counted_tenths),
         }
     }
 
@@ -193,26 +192,6 @@ fn places(arguments: &Arguments) -> Result<Vec<Place>> {
     Ok(places)
 }
 
-fn settings(arguments: &Arguments, rows: u32) -> Settings {
-    Settings {
-        rows,
-        time_s: 0,
-        skip_s: 0,
-        moment_ms: None,
-        settle_ms: None,
-        distribution: arguments.rand_type.clone(),
-        buffer_pool_bytes: arguments.buffer_pool.0,
-        log_file_bytes: arguments.log_file_size.0,
-        reports: 0,
-        report_rows: None,
-        transactions: 0,
-        pause_us: 0,
-        text: false,
-        think_us: 0,
-        server_options: arguments.set.clone(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use clap::Parser;
@@ -284,7 +263,7 @@ mod tests {
             counts("beside-dump", 1024),
         ];
         assert_eq!(found, [400, 1000, 800, 2000]);
-        let given = self::plan("--moment 100 --settle 20").unwrap();
+        let given = self::plan("--slice 100 --settle 20").unwrap();
         let load = Load::named("beside-dump").unwrap();
         let slice = given.slice(Place { load, connections: 1024 });
         assert_eq!((slice.counts.as_millis(), slice.settle.as_millis()), (100, 20));
@@ -292,7 +271,7 @@ mod tests {
 
     #[test]
     fn a_load_that_changes_has_whole_cycles() {
-        let plan = plan("--phase 2 --moment 400 --settle 40").unwrap();
+        let plan = plan("--phase 2 --slice 400 --settle 40").unwrap();
         let place = Place { load: Load::named("phases").unwrap(), connections: 16 };
         // 2 s are four slices of half a second; three phases are twelve.
         assert_eq!(plan.rounds_of_phase(place), 4);

@@ -2,13 +2,17 @@
 
 use std::fmt::Write as _;
 
-use comfy_table::presets::{ASCII_MARKDOWN, NOTHING};
+use comfy_table::presets::NOTHING;
 use comfy_table::{ContentArrangement, Table};
 use flifo::support::format::count;
+use flifo_record::Row;
+use flifo_record::format::figure;
+use flifo_record::statistics::{Verdict, geometric_mean};
 
 use super::loads::LOADS;
 use super::results::{Cell, Results, Summary};
-use super::statistics::{Ratio, Verdict, geometric_mean};
+use crate::report::{notes, table};
+use crate::results::ascending;
 
 /// The whole report.
 pub fn markdown(results: &Results) -> String {
@@ -22,17 +26,10 @@ pub fn markdown(results: &Results) -> String {
         text += &means(results, &variant.name);
     }
     let _ = writeln!(text, "### Throughput and CPU time\n\n{}\n", details(results));
-    if results.interrupted {
+    if results.run.interrupted {
         text += "Interrupted: the cells measured until then.\n\n";
     }
-    if !results.notes.is_empty() {
-        text += "### Notes\n\n";
-        for note in &results.notes {
-            let _ = writeln!(text, "- {note}");
-        }
-        text.push('\n');
-    }
-    text
+    text + &notes(&results.run)
 }
 
 /// The loads, as `--list` prints them.
@@ -49,17 +46,12 @@ pub fn list() -> String {
 }
 
 fn head(results: &Results) -> String {
-    let (times, machine) = (&results.times, &results.machine);
-    let mut text = format!("## MariaDB: the matrix of loads\n\n`{}`\n\n", results.command_line);
+    let times = &results.times;
+    let mut text = format!("## MariaDB: the matrix of loads\n\n`{}`\n\n", results.run.command_line);
     let _ = writeln!(
         text,
-        "{}, {}; {}, {} cores, {}, {}. {} rows, --rand-type={}.\n",
-        results.mariadb_version,
-        results.sysbench_version,
-        machine.cpu_model,
-        machine.cores,
-        machine.kernel,
-        results.started_at,
+        "{}. {} rows, --rand-type={}.\n",
+        results.run.described(),
         count(results.rows.into()),
         results.distribution,
     );
@@ -70,7 +62,7 @@ fn head(results: &Results) -> String {
          - A ratio is the median over the rounds, with its 95% interval by order statistics (binomial).\n\
          - `=`: the interval spans 1. `red`: all of it is below 0.95. `green`: all of it is above 1.05.\n\
          - Throughput is what the server counts. Instructions per statement are not available.",
-        times.moment_ms, times.warm_up_s,
+        times.slice_ms, times.warm_up_s,
     );
     for variant in &results.variants {
         let _ = writeln!(text, "- `{}`: {}", variant.name, variant.described());
@@ -82,12 +74,6 @@ fn head(results: &Results) -> String {
     }
     text.push('\n');
     text
-}
-
-fn table(header: Vec<String>) -> Table {
-    let mut table = Table::new();
-    table.load_style(ASCII_MARKDOWN).set_content_arrangement(ContentArrangement::Disabled).set_header(header);
-    table
 }
 
 /// Loads by connections.
@@ -108,25 +94,21 @@ fn ratios(results: &Results, variant: &str) -> Table {
     table
 }
 
-/// `0.91 (0.88..0.93) red`.
-pub(super) fn ratio(ratio: &Ratio) -> String {
-    let median = format!("{:.3}", ratio.median);
-    let Some((low, high)) = ratio.interval else { return format!("{median} ({} rounds)", ratio.rounds) };
-    let mark = match ratio.verdict {
-        Verdict::Red => " **red**",
-        Verdict::Green => " green",
-        Verdict::Equal => " =",
-        Verdict::Between | Verdict::Unknown => "",
+/// `0.91 (0.88 to 0.93) **red**`.
+pub(super) fn ratio(row: &Row) -> String {
+    let mark = match row.verdict() {
+        Verdict::Loss => " **red**",
+        Verdict::Gain => " green",
+        Verdict::Equal | Verdict::Between => "",
+        Verdict::Unknown => " few rounds",
     };
-    format!("{median} ({low:.3}..{high:.3}){mark}")
+    figure(row) + mark
 }
 
 /// Geometric means, in which a factor counts as 100 at most; clients that think count as much as the others.
 fn means(results: &Results, variant: &str) -> String {
     let of = |thinks: bool| {
-        let cells = results.cells.iter().filter(move |cell| cell.thinks == thinks);
-        let ratios: Vec<f64> =
-            cells.filter_map(|cell| cell.ratio(variant)).map(|ratio| ratio.median).collect();
+        let ratios = results.medians(variant, thinks);
         (ratios.len(), geometric_mean(ratios))
     };
     let mut text = String::new();
@@ -146,9 +128,9 @@ fn means(results: &Results, variant: &str) -> String {
     }
     let decided = |target| {
         let all = results.cells.iter().filter_map(|cell| cell.ratio(variant));
-        all.filter(|ratio| ratio.verdict == target).count()
+        all.filter(|ratio| ratio.verdict() == target).count()
     };
-    let (red, green) = (decided(Verdict::Red), decided(Verdict::Green));
+    let (red, green) = (decided(Verdict::Loss), decided(Verdict::Gain));
     let _ = writeln!(text, "- Cells: {}, red {red}, green {green}\n", results.cells.len());
     text
 }
@@ -177,7 +159,7 @@ fn details(results: &Results) -> Table {
                 cell.unit.to_owned(),
                 format!("{:.1}", summary.server_cpu_us_per_statement),
                 base.map_or_else(String::new, |base| of_base(summary, base)),
-                company(cell, summary, base),
+                background(cell, summary, base),
                 slices.len().to_string(),
             ]);
         }
@@ -192,9 +174,11 @@ fn of_base(summary: &Summary, base: &Summary) -> String {
 }
 
 /// `1,709 transactions (5.10)`: the rate, and its ratio to the base's.
-fn company(cell: &Cell, summary: &Summary, base: Option<&Summary>) -> String {
-    let (Some(per_s), Some(unit)) = (summary.company_per_s, cell.company_unit) else { return String::new() };
-    let ratio = base.filter(|base| base.variant != summary.variant).and_then(|base| base.company_per_s);
+fn background(cell: &Cell, summary: &Summary, base: Option<&Summary>) -> String {
+    let (Some(per_s), Some(unit)) = (summary.background_per_s, cell.background_unit) else {
+        return String::new();
+    };
+    let ratio = base.filter(|base| base.variant != summary.variant).and_then(|base| base.background_per_s);
     let ratio = ratio.map(|base| per_s / base).filter(|ratio| ratio.is_finite());
     format!("{} {unit}{}", count(per_s), ratio.map_or_else(String::new, |ratio| format!(" ({ratio:.2})")))
 }
@@ -209,20 +193,25 @@ impl Results {
 
     /// Ascending.
     pub(super) fn connections(&self) -> Vec<u32> {
-        let mut connections: Vec<u32> = self.cells.iter().map(|cell| cell.connections).collect();
-        connections.sort_unstable();
-        connections.dedup();
-        connections
+        ascending(self.cells.iter().map(|cell| cell.connections))
     }
 
-    pub(super) fn ratio(&self, load: &str, connections: u32, variant: &str) -> Option<&Ratio> {
+    pub(super) fn ratio(&self, load: &str, connections: u32, variant: &str) -> Option<&Row> {
         let mut cells = self.cells.iter();
         cells.find(|cell| cell.load == load && cell.connections == connections)?.ratio(variant)
     }
 }
 
+impl Results {
+    /// The median ratios of a variant, of clients that think or of all others.
+    pub(crate) fn medians(&self, variant: &str, thinks: bool) -> Vec<f64> {
+        let cells = self.cells.iter().filter(|cell| cell.thinks == thinks);
+        cells.filter_map(|cell| cell.ratio(variant)?.median).collect()
+    }
+}
+
 impl Cell {
-    fn ratio(&self, variant: &str) -> Option<&Ratio> {
+    fn ratio(&self, variant: &str) -> Option<&Row> {
         self.summaries.iter().find(|summary| summary.variant == variant)?.ratio.as_ref()
     }
 }
@@ -230,13 +219,14 @@ impl Cell {
 #[cfg(test)]
 pub(super) mod tests {
     use clap::Parser;
-    use flifo::results::Machine;
+    use flifo_record::Key;
 
     use super::super::plan::Plan;
+    use super::super::results::ServerOptions;
     use super::super::results::tests::cell;
-    use super::super::results::{SCHEMA, ServerOptions};
     use super::*;
     use crate::plan::{Cli, Command};
+    use crate::results::RunHead;
 
     pub(crate) fn plan(arguments: &str) -> Plan {
         let words = ["bench", "matrix"].into_iter().chain(arguments.split_whitespace());
@@ -255,16 +245,11 @@ pub(super) mod tests {
             cell(&plan, "beside-dump", 16, 10, |_| 1200.0),
             cell(&plan, "beside-dump", 1024, 3, |_| 900.0),
         ];
+        let mut run = RunHead::without_clients("flifo-mariadb-bench matrix".into());
+        run.notes.push("insert, 64: something was odd".into());
         Results {
-            schema: SCHEMA,
+            run,
             what: "matrix",
-            command_line: "flifo-mariadb-bench matrix".into(),
-            started_at: "2026-01-31T12:00:00Z".into(),
-            elapsed_s: 1.0,
-            interrupted: false,
-            machine: Machine::default(),
-            mariadb_version: "10.11".into(),
-            sysbench_version: "sysbench 1.0.20".into(),
             rows: 5000,
             distribution: "uniform".into(),
             times: plan.times.clone(),
@@ -272,7 +257,6 @@ pub(super) mod tests {
             base: "stock".into(),
             servers: vec![ServerOptions { title: "TLS", options: vec![("ssl-key".into(), "k".into())] }],
             cells,
-            notes: vec!["insert, 64: something was odd".into()],
         }
     }
 
@@ -282,10 +266,10 @@ pub(super) mod tests {
         let text = markdown(&results);
         for target in [
             "### plugin / stock",
-            "1.000 (1.000..1.000) =",
-            "0.800 (0.800..0.800) **red**",
-            "1.200 (1.200..1.200) green",
-            "0.900 (3 rounds)",
+            "1.00 (1.00 to 1.00) =",
+            "0.80 (0.80 to 0.80) **red**",
+            "1.20 (1.20 to 1.20) green",
+            "0.90 (0.90 to 0.90) few rounds",
             "clients that think: 0.800 (cells: 1)",
             "Cells: 4, red 1, green 1",
             "| 20.0 rows (2.00) ",
@@ -304,10 +288,32 @@ pub(super) mod tests {
             assert!(bars.iter().all(|n| *n == bars[0]), "{table}");
         }
         assert!(!text.contains("Interrupted"));
-        results.interrupted = true;
+        results.run.interrupted = true;
         assert!(markdown(&results).contains("Interrupted"));
         results.cells.clear();
         assert_eq!(markdown(&results), "Nothing was measured.\n");
+    }
+
+    #[test]
+    fn the_record_has_every_cell_and_draws_the_picture() {
+        let record = crate::record::of_matrix(&results());
+        let key = |title: &str| Key::of(title).at(16).variant("plugin");
+        let ratio = record.row(&key("point select beside a dump").relative_to("stock")).unwrap();
+        assert_eq!((ratio.median, ratio.n), (Some(1.2), Some(10)));
+        let beside = record.row(&key("point select beside a dump").figure("work beside it")).unwrap();
+        assert!((beside.median.unwrap() - 20.0).abs() < 1e-9, "{beside:?}");
+        assert_eq!(beside.unit, "rows/s");
+        assert_eq!(record.row(&key("point select")).unwrap().unit, "selects/s");
+        let mean = |workload: &str| {
+            let key = Key::of(workload).figure("geometric mean").variant("plugin").relative_to("stock");
+            record.row(&key).unwrap().median.unwrap()
+        };
+        let others = (1.2_f64 * 0.9).powf(1.0 / 3.0);
+        assert!((mean("all other loads") - others).abs() < 1e-9);
+        assert!((mean("both, with equal weight") - (0.8 * others).sqrt()).abs() < 1e-9);
+        assert_eq!(record.notes, ["insert, 64: something was odd"]);
+        let picture = flifo_record::blocks::matrix_picture(&record).unwrap();
+        assert!(picture.contains(">0.80<") && picture.contains("point select beside a dump"), "{picture}");
     }
 
     #[test]

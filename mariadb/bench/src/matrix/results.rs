@@ -1,28 +1,19 @@
 //! All that a run of the matrix found, as `--json` writes it.
 
-use flifo::results::Machine;
-use flifo::support::statistics::median;
+use flifo::support::statistics::{Spread, median};
+use flifo_record::{Key, Row};
 use serde::Serialize;
 
 use super::plan::{Place, Plan, SliceTimes, Times};
-use super::statistics::Ratio;
-use crate::moments::{Turn, UNCERTAIN};
+use crate::results::RunHead;
+use crate::slices::{SliceFigures, UNCERTAIN};
 use crate::variant::Variant;
-
-/// Keys may be added, and are never renamed or dropped.
-pub(super) const SCHEMA: u32 = 1;
 
 #[derive(Debug, Clone, Serialize)]
 pub struct Results {
-    pub schema: u32,
+    #[serde(flatten)]
+    pub run: RunHead,
     pub what: &'static str,
-    pub command_line: String,
-    pub started_at: String,
-    pub elapsed_s: f64,
-    pub interrupted: bool,
-    pub machine: Machine,
-    pub mariadb_version: String,
-    pub sysbench_version: String,
     pub rows: u32,
     pub distribution: String,
     pub times: Times,
@@ -31,7 +22,6 @@ pub struct Results {
     pub base: String,
     pub servers: Vec<ServerOptions>,
     pub cells: Vec<Cell>,
-    pub notes: Vec<String>,
 }
 
 /// The options of all variants' servers for some of the loads.
@@ -51,9 +41,9 @@ pub struct Cell {
     /// The clients pause between their transactions.
     pub thinks: bool,
     /// What the work beside the load is counted in.
-    pub company_unit: Option<&'static str>,
+    pub background_unit: Option<&'static str>,
     pub settle_ms: u64,
-    pub moment_ms: u64,
+    pub slice_ms: u64,
     /// In the order of the variants.
     pub summaries: Vec<Summary>,
     /// The slices of each variant, round by round.
@@ -66,16 +56,16 @@ pub struct Summary {
     pub variant: String,
     pub throughput_per_s: f64,
     pub server_cpu_us_per_statement: f64,
-    pub company_per_s: Option<f64>,
+    pub background_per_s: Option<f64>,
     /// Throughput divided by the base's of the same round; none for the base.
-    pub ratio: Option<Ratio>,
+    pub ratio: Option<Row>,
 }
 
 #[derive(Debug, Clone, Serialize)]
 pub struct Slice {
     #[serde(flatten)]
-    pub turn: Turn,
-    pub company_per_s: Option<f64>,
+    pub figures: SliceFigures,
+    pub background_per_s: Option<f64>,
     /// The load that ran, where a cell changes between several.
     pub phase: Option<&'static str>,
 }
@@ -89,9 +79,9 @@ impl Cell {
             unit: load.unit,
             connections,
             thinks: load.thinks(),
-            company_unit: load.company.as_ref().map(|company| company.unit),
+            background_unit: load.background.as_ref().map(|background| background.unit),
             settle_ms: slice.settle.as_millis() as u64,
-            moment_ms: slice.counts.as_millis() as u64,
+            slice_ms: slice.counts.as_millis() as u64,
             summaries: Vec::new(),
             slices: vec![Vec::new(); variants],
         }
@@ -105,12 +95,16 @@ impl Cell {
     /// Computes the summaries of the slices.
     pub(super) fn summarize(&mut self, plan: &Plan) {
         let base = plan.base();
+        let key = |variant: &Variant| {
+            let key = Key::of(self.title).at(self.connections).variant(variant.name.clone());
+            key.relative_to(plan.variants[base].name.clone())
+        };
         let summary = |(at, variant): (usize, &Variant)| Summary {
             variant: variant.name.clone(),
-            throughput_per_s: self.mean(at, |slice| slice.turn.throughput_per_s).unwrap_or(0.0),
+            throughput_per_s: self.mean(at, |slice| slice.figures.throughput_per_s).unwrap_or(0.0),
             server_cpu_us_per_statement: self.cpu_us(at),
-            company_per_s: self.mean(at, |slice| slice.company_per_s.unwrap_or(f64::NAN)),
-            ratio: (at != base).then(|| Ratio::of(&self.ratios(at, base))).flatten(),
+            background_per_s: self.mean(at, |slice| slice.background_per_s.unwrap_or(f64::NAN)),
+            ratio: (at != base).then(|| key(variant).paired(self.ratios(at, base))).flatten(),
         };
         self.summaries = plan.variants.iter().enumerate().map(summary).collect();
     }
@@ -124,7 +118,8 @@ impl Cell {
                 doubts.push(format!("{name}: nothing was counted"));
                 continue;
             }
-            let uncertain = median(slices.iter().map(|slice| slice.turn.window_uncertainty)).unwrap_or(0.0);
+            let uncertain =
+                median(slices.iter().map(|slice| slice.figures.window_uncertainty)).unwrap_or(0.0);
             if uncertain > UNCERTAIN {
                 doubts.push(format!(
                     "{name}: the length of a slice is known to {:.0}% only",
@@ -132,9 +127,9 @@ impl Cell {
                 ));
             }
             let each_s = f64::from(self.connections) / summary.throughput_per_s;
-            if each_s * 1e3 > self.moment_ms as f64 {
+            if each_s * 1e3 > self.slice_ms as f64 {
                 doubts.push(format!(
-                    "{name}: a connection completes one of the {} in {each_s:.1} s, longer than a slice; take a longer --moment",
+                    "{name}: a connection completes one of the {} in {each_s:.1} s, longer than a slice; take a longer --slice",
                     self.unit
                 ));
             }
@@ -143,28 +138,35 @@ impl Cell {
     }
 
     /// Throughput by another variant's, round by round.
-    fn ratios(&self, at: usize, base: usize) -> Vec<f64> {
+    pub(crate) fn ratios(&self, at: usize, base: usize) -> Vec<f64> {
         let ratio =
-            |(slice, base): (&Slice, &Slice)| slice.turn.throughput_per_s / base.turn.throughput_per_s;
+            |(slice, base): (&Slice, &Slice)| slice.figures.throughput_per_s / base.figures.throughput_per_s;
         self.slices[at].iter().zip(&self.slices[base]).map(ratio).collect()
+    }
+
+    /// A variant's throughput in its slices, per second.
+    pub(crate) fn throughput(&self, at: usize) -> Option<Spread> {
+        Spread::of(self.slices[at].iter().map(|slice| slice.figures.throughput_per_s))
     }
 
     /// Over the counted time of all slices. `None` of what was not counted.
     fn mean(&self, at: usize, per_s: impl Fn(&Slice) -> f64) -> Option<f64> {
         let slices = &self.slices[at];
-        let time_s: f64 = slices.iter().map(|slice| slice.turn.window_s).sum();
-        let count: f64 = slices.iter().map(|slice| per_s(slice) * slice.turn.window_s).sum();
+        let time_s: f64 = slices.iter().map(|slice| slice.figures.window_s).sum();
+        let count: f64 = slices.iter().map(|slice| per_s(slice) * slice.figures.window_s).sum();
         Some(count / time_s).filter(|mean| mean.is_finite())
     }
 
     fn cpu_us(&self, at: usize) -> f64 {
-        let cpus = self.mean(at, |slice| slice.turn.server_cpus).unwrap_or(0.0);
-        1e6 * cpus / self.mean(at, |slice| slice.turn.statements_per_s).unwrap_or(f64::NAN)
+        let cpus = self.mean(at, |slice| slice.figures.server_cpus).unwrap_or(0.0);
+        1e6 * cpus / self.mean(at, |slice| slice.figures.statements_per_s).unwrap_or(f64::NAN)
     }
 }
 
 #[cfg(test)]
 pub(super) mod tests {
+    use flifo_record::statistics::Verdict;
+
     use super::super::loads::Load;
     use super::*;
     use std::time::Duration;
@@ -177,15 +179,15 @@ pub(super) mod tests {
         for round in 0..rounds {
             for at in 0..plan.variants.len() {
                 let throughput_per_s = if at + 1 == plan.variants.len() { last(round) } else { 1000.0 };
-                let turn = Turn {
+                let figures = SliceFigures {
                     window_s: 0.4,
                     window_uncertainty: 0.0,
                     throughput_per_s,
                     statements_per_s: 2.0 * throughput_per_s,
                     server_cpus: 0.5,
                 };
-                let company_per_s = load.company.as_ref().map(|_| 10.0 * (at + 1) as f64);
-                cell.slices[at].push(Slice { turn, company_per_s, phase: None });
+                let background_per_s = load.background.as_ref().map(|_| 10.0 * (at + 1) as f64);
+                cell.slices[at].push(Slice { figures, background_per_s, phase: None });
             }
         }
         cell.summarize(plan);
@@ -198,23 +200,23 @@ pub(super) mod tests {
         // 900 and 1100 in alternation.
         let cell = cell(&plan, "beside-dump", 16, 10, |round| f64::from(900 + 200 * (round % 2)));
         let [stock, plugin] = cell.summaries.as_slice() else { panic!("{cell:?}") };
-        assert_eq!(stock.ratio, None);
+        assert!(stock.ratio.is_none());
         for (found, target) in [
             (Some(stock.throughput_per_s), 1000.0),
             (Some(plugin.throughput_per_s), 1000.0),
-            (stock.company_per_s, 10.0),
-            (plugin.company_per_s, 20.0),
+            (stock.background_per_s, 10.0),
+            (plugin.background_per_s, 20.0),
         ] {
             assert!((found.unwrap() - target).abs() < 1e-9, "{found:?} {target}");
         }
         // Half a CPU for 2000 statements a second.
         assert!((stock.server_cpu_us_per_statement - 250.0).abs() < 1e-9);
-        let ratio = plugin.ratio.unwrap();
-        assert_eq!((ratio.median, ratio.interval), (1.0, Some((0.9, 1.1))));
+        let ratio = plugin.ratio.as_ref().unwrap();
+        assert_eq!((ratio.median, ratio.low, ratio.high), (Some(1.0), Some(0.9), Some(1.1)));
         assert_eq!(cell.doubts(), Vec::<String>::new());
         let alone = self::cell(&plan, "insert", 16, 1, |_| 900.0);
-        assert_eq!(alone.summaries[1].company_per_s, None);
-        assert_eq!(alone.summaries[1].ratio.unwrap().interval, None);
+        assert_eq!(alone.summaries[1].background_per_s, None);
+        assert_eq!(alone.summaries[1].ratio.as_ref().unwrap().verdict(), Verdict::Unknown);
     }
     #[test]
     fn doubtful_figures_are_named() {
@@ -223,10 +225,10 @@ pub(super) mod tests {
         let mut slow = cell(&plan, "insert", 2000, 6, |_| 1e9);
         let [doubt] = &slow.doubts()[..] else { panic!("{:?}", slow.doubts()) };
         assert!(doubt.starts_with("stock: a connection completes one of the inserts in 2.0 s"), "{doubt}");
-        slow.slices[1].iter_mut().for_each(|slice| slice.turn.window_uncertainty = 0.03);
+        slow.slices[1].iter_mut().for_each(|slice| slice.figures.window_uncertainty = 0.03);
         assert!(slow.doubts()[1].contains("known to 3% only"), "{:?}", slow.doubts());
         let none = cell(&plan, "insert", 1, 6, |_| 0.0);
         assert_eq!(none.doubts(), ["plugin: nothing was counted"]);
-        assert_eq!(none.summaries[1].ratio.unwrap().median, 0.0);
+        assert_eq!(none.summaries[1].ratio.as_ref().unwrap().median, Some(0.0));
     }
 }

@@ -2,41 +2,30 @@
 
 use std::time::{Duration, Instant};
 
-use flifo::measure::sampler;
-use flifo::support::clock;
 use flifo::support::interrupt;
 
 use super::clients::Clients;
 use super::loads::Load;
 use super::plan::{Place, Plan, QUICK};
 use super::report;
-use super::results::{Cell, Results, SCHEMA, ServerOptions, Slice};
+use super::results::{Cell, Results, ServerOptions, Slice};
 use super::servers::{Files, Servers};
 use crate::dataset::{Dataset, dataset};
-use crate::moments::{BESIDES_MOST, TELL_EVERY, Turn};
+use crate::results::RunHead;
 use crate::run::{minutes, say};
 use crate::running::Running;
+use crate::slices::{REPORT_INTERVAL, SLICE_OVERHEAD_MAX, SliceFigures};
 use crate::sysbench;
 use crate::{Error, Result};
 
 /// More than a load's start, warm-up and end take.
-const LOAD_MOST: Duration = Duration::from_secs(120);
+const LOAD_MAX: Duration = Duration::from_secs(120);
 
 /// Measures all cells. An interrupt is no error: the results say so.
 pub fn run(plan: &Plan, command_line: String) -> Result<Results> {
-    let begun = Instant::now();
-    let started_at = clock::utc_now();
-    let sysbench_version = sysbench::version()?;
     let mut results = Results {
-        schema: SCHEMA,
+        run: RunHead::begin(command_line)?,
         what: "matrix",
-        command_line,
-        started_at,
-        elapsed_s: 0.0,
-        interrupted: false,
-        machine: sampler::machine(&std::env::temp_dir()),
-        mariadb_version: String::new(),
-        sysbench_version,
         rows: plan.settings.rows,
         distribution: plan.settings.distribution.clone(),
         times: plan.times.clone(),
@@ -44,14 +33,19 @@ pub fn run(plan: &Plan, command_line: String) -> Result<Results> {
         base: plan.variants[plan.base()].name.clone(),
         servers: Vec::new(),
         cells: Vec::new(),
-        notes: Vec::new(),
     };
     let dataset = dataset(plan.settings.rows, say)?;
     let files = Files::new()?;
-    let mut run = Run { plan, dataset: &dataset, files: &files, begun, servers: None, failed: Vec::new() };
+    let mut run = Run {
+        plan,
+        dataset: &dataset,
+        files: &files,
+        begun: Instant::now(),
+        servers: None,
+        failed: Vec::new(),
+    };
     run.all(&mut results)?;
-    results.interrupted = interrupt::is_requested();
-    results.elapsed_s = begun.elapsed().as_secs_f64();
+    results.run.end();
     Ok(results)
 }
 
@@ -78,7 +72,7 @@ impl Run<'_> {
         }
         for (at, place) in plan.places.iter().enumerate() {
             if plan.times.quick && self.left() < plan.time_of(*place, 1) {
-                note(results, format!("15 minutes are over: {} cells are left out", cells - at));
+                results.run.note(format!("15 minutes are over: {} cells are left out", cells - at));
                 break;
             }
             self.cell(at, results)?;
@@ -98,7 +92,7 @@ impl Run<'_> {
         let (plan, place) = (self.plan, self.plan.places[at]);
         let name = format!("{}, {}", place.load.name, place.connections);
         if self.failed.contains(&place.load.servers) {
-            note(results, format!("{name}: its servers did not start"));
+            results.run.note(format!("{name}: its servers did not start"));
             return Ok(());
         }
         match self.start(place.load, results) {
@@ -107,7 +101,7 @@ impl Run<'_> {
             // Nothing else will start either.
             Err(error) if results.servers.is_empty() => return Err(error),
             Err(error) => {
-                note(results, format!("{name}: {error}"));
+                results.run.note(format!("{name}: {error}"));
                 self.failed.push(place.load.servers);
                 return Ok(());
             }
@@ -119,7 +113,7 @@ impl Run<'_> {
             cell.summarize(plan);
             notes.extend(cell.doubts());
         }
-        notes.into_iter().for_each(|text| note(results, format!("{name}: {text}")));
+        notes.into_iter().for_each(|text| results.run.note(format!("{name}: {text}")));
         let left = plan.time_from(at + 1, plan.rounds(at + 1, self.left(), true), true);
         let mut line = format!("{:>8} left  {:<22} {:>5}", minutes(left), place.load.name, place.connections);
         if cell.is_measured() {
@@ -148,8 +142,8 @@ impl Run<'_> {
         // Their memory is free before the next ones take theirs.
         self.servers = None;
         let mut servers = options.start(self.plan, self.dataset, self.files)?;
-        if results.mariadb_version.is_empty() {
-            results.mariadb_version = servers[0].version()?;
+        if results.run.mariadb_version.is_empty() {
+            results.run.mariadb_version = servers[0].version()?;
         }
         if !results.servers.iter().any(|known| known.title == options.title()) {
             let settings = options.settings(self.plan, self.dataset, self.files);
@@ -159,7 +153,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// All rounds of a cell, or those until something failed; what was odd.
+    /// All rounds of a cell, or those until something failed; returns its doubts.
     fn measure(&mut self, place: Place, rounds: u32, cell: &mut Cell) -> Vec<String> {
         let plan = self.plan;
         let Some((_, servers)) = &mut self.servers else { return Vec::new() };
@@ -209,8 +203,9 @@ impl Part<'_> {
         let of = |at: usize| Error::of(&plan.variants[at].name);
         let slice = plan.slice(self.place);
         let count = self.servers.len();
-        let bound = ((slice.whole() + BESIDES_MOST) * rounds + LOAD_MOST + self.plan.warm_up(self.place))
-            * count as u32;
+        let bound =
+            ((slice.whole() + SLICE_OVERHEAD_MAX) * rounds + LOAD_MAX + self.plan.warm_up(self.place))
+                * count as u32;
         self.clients.time_s = bound.as_secs() as u32;
         // A load that changes adapts while it is measured.
         let warm_up = if self.has_phases { Duration::ZERO } else { plan.warm_up(self.place) };
@@ -219,7 +214,7 @@ impl Part<'_> {
         for at in 0..count {
             loads.push(started(&mut self.servers[at], clients, warm_up).map_err(of(at))?);
         }
-        let mut told = Instant::now();
+        let mut reported_at = Instant::now();
         for round in 0..rounds {
             let mut order: Vec<usize> = (0..count).collect();
             if round % 2 == 1 {
@@ -233,8 +228,8 @@ impl Part<'_> {
             for (at, slice) in slices {
                 cell.slices[at].push(slice);
             }
-            if told.elapsed() >= TELL_EVERY {
-                told = Instant::now();
+            if reported_at.elapsed() >= REPORT_INTERVAL {
+                reported_at = Instant::now();
                 let left = slice.whole() * (rounds - round - 1) * count as u32;
                 let Place { load, connections } = self.place;
                 say(&format!("{}, {connections}: {} left of this load", load.name, minutes(left)));
@@ -245,18 +240,18 @@ impl Part<'_> {
 
     fn slice(&mut self, at: usize, clients: &mut [sysbench::Load]) -> Result<Slice> {
         let (slice, load) = (self.plan.slice(self.place), self.clients.load);
-        let edges = self.servers[at].moment(clients, &load.counters(), (slice.settle, slice.counts))?;
-        let turn = Turn::between(load.counter, &edges);
+        let edges = self.servers[at].slice(clients, &load.counters(), (slice.settle, slice.counts))?;
+        let figures = SliceFigures::between(load.counter, &edges);
         let (first, last) = &edges;
-        let counted = |counter| last.reading.counted_since(&first.reading, counter) as f64 / turn.window_s;
+        let counted = |counter| last.reading.counted_since(&first.reading, counter) as f64 / figures.window_s;
         Ok(Slice {
-            turn,
-            company_per_s: load.company.as_ref().map(|company| counted(company.counter)),
+            figures,
+            background_per_s: load.background.as_ref().map(|background| counted(background.counter)),
             phase: self.has_phases.then_some(load.name),
         })
     }
 
-    /// The clients are gone: ends what they left, waits until the servers are at rest, and returns what was odd.
+    /// The clients are gone: ends what they left, waits until the servers are at rest, and returns what is doubtful.
     fn end(&mut self) -> Vec<String> {
         let mut notes = Vec::new();
         let kill = [format!("KILL USER {}@localhost", sysbench::USER)];
@@ -287,9 +282,4 @@ fn uses_tls(server: &mut Running, connections: u32) -> Result<bool> {
     let question = "SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS \
                     WHERE VARIABLE_NAME = 'SSL_FINISHED_ACCEPTS'";
     Ok(server.number(question)?.is_some_and(|accepted| accepted >= u64::from(connections)))
-}
-
-fn note(results: &mut Results, note: String) {
-    say(&note);
-    results.notes.push(note);
 }

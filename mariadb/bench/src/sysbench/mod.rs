@@ -1,4 +1,4 @@
-//! One run of sysbench: started, heard, and ended, within bounds and whatever happens.
+//! One run of sysbench: started, read, and ended within bounds, also on errors.
 
 mod output;
 
@@ -58,7 +58,7 @@ pub(crate) struct Drive<'a> {
 pub(crate) struct Load {
     child: Child,
     lines: Receiver<String>,
-    heard: String,
+    output: String,
 }
 
 /// What `sysbench --version` says.
@@ -117,16 +117,16 @@ impl Load {
 
     /// An error if it has ended, though nobody asked it to.
     pub(crate) fn still_runs(&mut self) -> Result<()> {
-        self.heard.extend(self.lines.try_iter().flat_map(|line| [line, "\n".to_owned()]));
+        self.output.extend(self.lines.try_iter().flat_map(|line| [line, "\n".to_owned()]));
         match self.child.try_wait() {
             Ok(None) => Ok(()),
             _ => Err(Error::Sysbench(
-                output::complaint(&self.heard).unwrap_or("it has ended before it should").to_owned(),
+                output::complaint(&self.output).unwrap_or("it has ended before it should").to_owned(),
             )),
         }
     }
 
-    /// Has it stand still, or go on.
+    /// Stops the process, or continues it.
     pub(crate) fn signal(&self, signal: Signal) {
         // It was not waited for: the number is its own, or nobody's.
         if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
@@ -138,7 +138,7 @@ impl Load {
     pub(crate) fn finish(mut self) -> Result<Report> {
         self.hear("end", END, |_| false)?;
         self.check()?;
-        Report::parse(&self.heard).ok_or_else(|| Error::Sysbench("it ended without its report".into()))
+        Report::parse(&self.output).ok_or_else(|| Error::Sysbench("it ended without its report".into()))
     }
 
     fn spawn(mut command: Command) -> Result<Load> {
@@ -168,7 +168,7 @@ impl Load {
         let (sender, lines) = mpsc::channel();
         read_lines(child.stdout.take(), sender.clone());
         read_lines(child.stderr.take(), sender);
-        Load { child, lines, heard: String::new() }
+        Load { child, lines, output: String::new() }
     }
 
     /// Collects what it prints, up to a line that is target. False if it ended first.
@@ -179,8 +179,8 @@ impl Load {
             match self.lines.recv_timeout(SLICE) {
                 Ok(line) => {
                     let found = target(&line);
-                    self.heard += &line;
-                    self.heard.push('\n');
+                    self.output += &line;
+                    self.output.push('\n');
                     if found {
                         return Ok(true);
                     }
@@ -204,7 +204,7 @@ impl Load {
             return Ok(());
         }
         Err(Error::Sysbench(
-            output::complaint(&self.heard).unwrap_or("it failed and said nothing").to_owned(),
+            output::complaint(&self.output).unwrap_or("it failed and said nothing").to_owned(),
         ))
     }
 }

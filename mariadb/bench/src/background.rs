@@ -19,20 +19,20 @@ use crate::workload::BIG;
 const HOT_ROWS: u64 = 10;
 
 /// Connections that do the same again and again, until they are ended.
-struct Crowd {
+struct ClientGroup {
     what: &'static str,
     running: Vec<(u32, JoinHandle<()>)>,
     done: Arc<AtomicU64>,
     since: Instant,
 }
 
-impl Crowd {
+impl ClientGroup {
     /// Each connection of `count` calls `once` with the number of its earlier calls, spread over the connections.
     fn start(
         server: &PrivateServer,
         (count, what): (u32, &'static str),
         once: impl Fn(&mut Conn, u64) -> mysql::Result<()> + Send + Sync + 'static,
-    ) -> Result<Crowd> {
+    ) -> Result<ClientGroup> {
         let clients = (0..count).map(|_| server.connect_as(USER, BIG));
         let clients = clients.collect::<std::result::Result<Vec<_>, _>>()?;
         let (once, done) = (Arc::new(once), Arc::new(AtomicU64::new(0)));
@@ -56,7 +56,7 @@ impl Crowd {
                 }),
             ));
         }
-        Ok(Crowd { what, running, done, since: Instant::now() })
+        Ok(ClientGroup { what, running, done, since: Instant::now() })
     }
 
     /// Ends them, by `admin`; how much they did. An error if one had ended: it was no load.
@@ -79,16 +79,17 @@ fn is_to_be_tried_again(error: &mysql::Error) -> bool {
 }
 
 /// All that runs beside the load.
-pub(crate) struct Beside(Vec<Crowd>);
+pub(crate) struct Background(Vec<ClientGroup>);
 
-impl Beside {
-    pub(crate) fn start(server: &PrivateServer, settings: &Settings) -> Result<Beside> {
+impl Background {
+    pub(crate) fn start(server: &PrivateServer, settings: &Settings) -> Result<Background> {
         let report = report_of(settings.report_rows);
-        let reports =
-            Crowd::start(server, (settings.reports, "reports"), move |client, _| client.query_drop(&report))?;
+        let reports = ClientGroup::start(server, (settings.reports, "reports"), move |client, _| {
+            client.query_drop(&report)
+        })?;
         let (rows, pause) = (u64::from(settings.rows), Duration::from_micros(settings.pause_us.into()));
         let transactions =
-            Crowd::start(server, (settings.transactions, "transactions"), move |client, times| {
+            ClientGroup::start(server, (settings.transactions, "transactions"), move |client, times| {
                 let row = times.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 16;
                 let statements = [
                     "BEGIN".to_owned(),
@@ -102,12 +103,12 @@ impl Beside {
                     Ok(())
                 })
             })?;
-        Ok(Beside(vec![reports, transactions]))
+        Ok(Background(vec![reports, transactions]))
     }
 
     /// Ends all, by `admin`; what they did, for a note.
     pub(crate) fn end(self, admin: &mut Conn) -> Result<Vec<String>> {
-        let done: Vec<_> = self.0.into_iter().map(|crowd| crowd.end(admin)).collect::<Result<_>>()?;
+        let done: Vec<_> = self.0.into_iter().map(|group| group.end(admin)).collect::<Result<_>>()?;
         Ok(done.into_iter().flatten().collect())
     }
 }

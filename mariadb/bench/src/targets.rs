@@ -1,6 +1,7 @@
 //! What the issue wants, beside what was measured.
 
 use flifo::support::statistics::Spread;
+use flifo_record::Wanted;
 
 use crate::measure::Figures;
 use crate::plan::What;
@@ -36,37 +37,9 @@ pub struct Verdict {
     pub demand: &'static str,
     pub workload: Workload,
     pub connections: u32,
-    pub target: Target,
+    pub target: Wanted,
     /// What decides is the median.
     pub measured: Spread,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Target {
-    AtLeast(f64),
-    MoreThan(f64),
-    AtMost(f64),
-    LessThan(f64),
-}
-
-impl Target {
-    pub fn is_met(self, value: f64) -> bool {
-        match self {
-            Target::AtLeast(bar) => value >= bar,
-            Target::MoreThan(bar) => value > bar,
-            Target::AtMost(bar) => value <= bar,
-            Target::LessThan(bar) => value < bar,
-        }
-    }
-
-    pub fn text(self) -> String {
-        match self {
-            Target::AtLeast(bar) => format!(">= {bar}"),
-            Target::MoreThan(bar) => format!("> {bar}"),
-            Target::AtMost(bar) => format!("<= {bar}"),
-            Target::LessThan(bar) => format!("< {bar}"),
-        }
-    }
 }
 
 impl Verdict {
@@ -79,11 +52,11 @@ impl Verdict {
 pub fn of_stock(what: What, workload: Workload, connections: u32) -> Option<f64> {
     match what {
         What::Table => {
-            let (_, bars) = OF_STOCK.iter().find(|(other, _)| *other == workload)?;
-            Some(bars[AT.iter().position(|at| *at == connections)?])
+            let (_, bounds) = OF_STOCK.iter().find(|(other, _)| *other == workload)?;
+            Some(bounds[AT.iter().position(|at| *at == connections)?])
         }
         What::Overhead | What::SmallPool => Some(NO_WORSE),
-        What::Moments => None,
+        What::Slices => None,
     }
 }
 
@@ -111,28 +84,28 @@ fn of_cell(results: &Results, name: &str, cell: (Workload, u32), verdicts: &mut 
     let against = |kind, figure: fn(&Figures) -> f64| {
         results.ratio(cell, (name, &results.first_of(kind)?.name), figure)
     };
-    if let Some(bar) = of_stock(results.what, workload, connections) {
-        add("throughput / stock", Target::AtLeast(bar), against(Kind::Stock, throughput));
+    if let Some(bound) = of_stock(results.what, workload, connections) {
+        add("throughput / stock", Wanted::AtLeast(bound), against(Kind::Stock, throughput));
     }
     if results.what == What::Overhead {
         // Client and server sometimes share a CPU, which throughput shows and this figure does not.
         let cpu = against(Kind::Stock, |figures| figures.server_cpu_us_per_statement);
-        add("server CPU per statement / stock", Target::AtMost(CPU_NO_MORE), cpu);
+        add("server CPU per statement / stock", Wanted::AtMost(CPU_NO_MORE), cpu);
     }
     if results.what != What::Table || connections != MANY {
         return;
     }
     if workload == Workload::HotRows100 && results.connections().len() > 1 {
         let flat = results.against_its_peak(workload, connections, name);
-        add("throughput / its own peak", Target::AtLeast(OF_PEAK), flat);
+        add("throughput / its own peak", Wanted::AtLeast(OF_PEAK), flat);
     }
-    add("throughput / pool", Target::MoreThan(1.0), against(Kind::Pool, throughput));
+    add("throughput / pool", Wanted::MoreThan(1.0), against(Kind::Pool, throughput));
     let switches = against(Kind::Stock, |figures| figures.switches_per_statement);
-    add("context switches per statement / stock", Target::LessThan(1.0), switches);
+    add("context switches per statement / stock", Wanted::LessThan(1.0), switches);
     let own = results.cell(workload, connections, name);
     let of_own = |figure: fn(&Figures) -> f64| own.and_then(|cell| cell.spread(figure));
     let variation = of_own(|figures| figures.connection_variation.unwrap_or(f64::NAN));
-    add("variation between connections", Target::AtMost(VARIATION), variation);
+    add("variation between connections", Wanted::AtMost(VARIATION), variation);
     let longest = of_own(|figures| figures.longest_in_cycles().unwrap_or(f64::NAN));
-    add("longest wait / cycle of the queue", Target::AtMost(LONGEST_IN_CYCLES), longest);
+    add("longest wait / cycle of the queue", Wanted::AtMost(LONGEST_IN_CYCLES), longest);
 }

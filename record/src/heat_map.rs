@@ -1,9 +1,10 @@
-//! The picture: loads by connections, a colour for each ratio (SVG). It is opaque, so that it stands on light and dark pages.
+//! A heat map: workloads by connections, a colour for each ratio (SVG). It is opaque, so that it fits light and dark pages.
 
 use std::fmt::Write as _;
 
-use super::results::Results;
-use super::statistics::{Ratio, Verdict};
+use crate::format::whole;
+use crate::statistics::Verdict;
+use crate::{Key, Record, Row};
 
 const MARGIN: u32 = 20;
 const TOP: u32 = 92;
@@ -25,47 +26,48 @@ const DECIDED: f64 = 0.3;
 /// From this factor on a colour is full.
 const FULL: f64 = 2.0;
 
-/// Draws the heat map, with a panel for each variant except the base. `None` if nothing was measured.
-pub fn svg(results: &Results) -> Option<String> {
-    let (loads, connections) = (results.loads(), results.connections());
-    let variants: Vec<&str> = results.variants.iter().map(|variant| variant.name.as_str()).collect();
-    let panels: Vec<&str> = variants.into_iter().filter(|name| *name != results.base).collect();
-    if loads.is_empty() || panels.is_empty() {
-        return None;
-    }
-    let panel_width = connections.len() as u32 * CELL.0 + PANEL_GAP;
+/// Draws the throughput relative to the base, with a panel for each variant. `None` without such a row.
+pub fn svg(record: &Record, title: &str) -> Option<String> {
+    let is_drawn = |key: &Key| key.base.is_some() && key.figure.is_empty() && key.scale.is_some();
+    let keys: Vec<&Key> = record.rows.iter().map(|row| &row.key).filter(|key| is_drawn(key)).collect();
+    let workloads = unique(keys.iter().map(|key| key.workload.as_str()));
+    let panels = unique(keys.iter().map(|key| key.variant.as_str()));
+    let mut scales = unique(keys.iter().filter_map(|key| key.scale));
+    scales.sort_unstable();
+    let base = keys.first()?.base.as_deref()?;
+    let panel_width = scales.len() as u32 * CELL.0 + PANEL_GAP;
     let width = (2 * MARGIN + TITLE_WIDTH + panels.len() as u32 * panel_width).max(760);
-    let height = TOP + loads.len() as u32 * CELL.1 + MARGIN;
+    let height = TOP + workloads.len() as u32 * CELL.1 + MARGIN;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" \
          font-family=\"sans-serif\">\n<rect width=\"{width}\" height=\"{height}\" fill=\"{PAPER}\"/>\n"
     );
     let mut write = |text: &Text<'_>| _ = writeln!(svg, "{}", text.svg());
     let bold = Text { size: 18, weight: "bold", ..Text::default() };
-    write(&Text { at: (MARGIN, 30), text: "MariaDB: throughput by load and connections", ..bold });
+    write(&Text { at: (MARGIN, 30), text: title, ..bold });
     let legend = format!(
-        "ratio to {}; bold: the 95% interval is below 0.95 or above 1.05; =: it spans 1; ?: there is none",
-        results.base
+        "ratio to {base}; bold: the 95% interval is below 0.95 or above 1.05; =: it spans 1; ?: there is none"
     );
     write(&Text { at: (MARGIN, 50), text: &legend, fill: SOFT, ..Text::default() });
-    for (row, (_, title)) in loads.iter().enumerate() {
-        write(&Text { at: (MARGIN, baseline(row)), text: title, ..Text::default() });
+    for (row, workload) in workloads.iter().enumerate() {
+        write(&Text { at: (MARGIN, baseline(row)), text: workload, ..Text::default() });
     }
     for (number, name) in panels.iter().enumerate() {
         let left = MARGIN + TITLE_WIDTH + number as u32 * panel_width;
         write(&Text { at: (left, TOP - 24), text: name, weight: "bold", ..Text::default() });
-        for (column, &n) in connections.iter().enumerate() {
+        for (column, &scale) in scales.iter().enumerate() {
             let middle = left + column as u32 * CELL.0 + CELL.0 / 2;
-            let n = n.to_string();
-            let head = Text { at: (middle, TOP - 7), text: &n, fill: SOFT, ..Text::default() };
+            let scale = whole(scale);
+            let head = Text { at: (middle, TOP - 7), text: &scale, fill: SOFT, ..Text::default() };
             write(&Text { anchor: "middle", ..head });
         }
     }
-    for (number, name) in panels.iter().enumerate() {
-        for (row, (load, _)) in loads.iter().enumerate() {
-            for (column, &n) in connections.iter().enumerate() {
+    for (number, panel) in panels.iter().enumerate() {
+        for (row, workload) in workloads.iter().enumerate() {
+            for (column, &scale) in scales.iter().enumerate() {
                 let left = MARGIN + TITLE_WIDTH + number as u32 * panel_width + column as u32 * CELL.0;
-                svg += &cell((left, TOP + row as u32 * CELL.1), baseline(row), results.ratio(load, n, name));
+                let key = Key::of(*workload).at(scale).variant(*panel).relative_to(base);
+                svg += &cell((left, TOP + row as u32 * CELL.1), baseline(row), record.row(&key));
             }
         }
     }
@@ -73,28 +75,39 @@ pub fn svg(results: &Results) -> Option<String> {
     Some(svg)
 }
 
+fn unique<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
+    let mut unique = Vec::new();
+    for item in all {
+        if !unique.contains(&item) {
+            unique.push(item);
+        }
+    }
+    unique
+}
+
 /// Of a row's text.
 fn baseline(row: usize) -> u32 {
     TOP + row as u32 * CELL.1 + 17
 }
 
-fn cell((left, top): (u32, u32), baseline: u32, ratio: Option<&Ratio>) -> String {
+fn cell((left, top): (u32, u32), baseline: u32, row: Option<&Row>) -> String {
     let (width, height) = (CELL.0 - GAP, CELL.1 - GAP);
-    let Some(ratio) = ratio else {
+    let Some((row, median)) = row.and_then(|row| Some((row, row.median?))) else {
         return format!(
             "<rect x=\"{left}\" y=\"{top}\" width=\"{width}\" height=\"{height}\" fill=\"none\" stroke=\"{GRID}\"/>\n"
         );
     };
-    let (r, g, b) = colour(ratio.median, ratio.verdict);
-    let is_decided = matches!(ratio.verdict, Verdict::Red | Verdict::Green);
-    let mark = match ratio.verdict {
+    let verdict = row.verdict();
+    let (r, g, b) = colour(median, verdict);
+    let is_decided = matches!(verdict, Verdict::Loss | Verdict::Gain);
+    let mark = match verdict {
         Verdict::Equal => " =",
         Verdict::Unknown => " ?",
-        Verdict::Red | Verdict::Green | Verdict::Between => "",
+        Verdict::Loss | Verdict::Gain | Verdict::Between => "",
     };
     let text = Text {
         at: (left + width / 2, baseline),
-        text: &format!("{:.2}{mark}", ratio.median),
+        text: &format!("{median:.2}{mark}"),
         weight: if is_decided { "bold" } else { "normal" },
         anchor: "middle",
         fill: if is_dark((r, g, b)) { "#ffffff" } else { INK },
@@ -110,7 +123,7 @@ fn cell((left, top): (u32, u32), baseline: u32, ratio: Option<&Ratio>) -> String
 fn colour(ratio: f64, verdict: Verdict) -> (u8, u8, u8) {
     let share = (ratio.max(1e-9).ln() / FULL.ln()).abs().min(1.0);
     let share = match verdict {
-        Verdict::Red | Verdict::Green => share.max(DECIDED),
+        Verdict::Loss | Verdict::Gain => share.max(DECIDED),
         Verdict::Between => share.min(DECIDED),
         Verdict::Equal | Verdict::Unknown => 0.0,
     };
@@ -152,40 +165,44 @@ impl Text<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::report::tests::results;
     use super::*;
+
+    fn record() -> Record {
+        let key = |workload: &str, scale| Key::of(workload).at(scale).variant("plugin").relative_to("stock");
+        let rounds = |ratio: f64, count: usize| vec![ratio; count];
+        let rows = [
+            key("point select", 16).paired(rounds(1.0, 10)),
+            key("clients think", 16).paired(rounds(0.8, 10)),
+            key("a < b & c", 16).paired(rounds(1.2, 10)),
+            key("a < b & c", 1024).paired(rounds(0.9, 3)),
+            Some(Row { key: Key::of("throughput").at(16).variant("plugin"), ..Row::default() }),
+        ];
+        Record { rows: rows.into_iter().flatten().collect(), ..Record::default() }
+    }
 
     #[test]
     fn the_picture_has_every_cell() {
-        let mut results = results();
-        let svg = svg(&results).unwrap();
+        let svg = svg(&record(), "title").unwrap();
         // The paper; three loads at two numbers of connections, two of which were not measured.
         assert_eq!(svg.matches("<rect ").count(), 1 + 6, "{svg}");
         assert_eq!(svg.matches("fill=\"none\"").count(), 2, "{svg}");
-        for target in
-            [">1.00 =<", ">0.80<", ">1.20<", ">0.90 ?<", ">1024<", ">plugin<", "point select beside a dump"]
+        for expected in
+            [">1.00 =<", ">0.80<", ">1.20<", ">0.90 ?<", ">1,024<", ">plugin<", "a &lt; b &amp; c"]
         {
-            assert!(svg.contains(target), "{target} is missing in\n{svg}");
+            assert!(svg.contains(expected), "{expected} is missing in\n{svg}");
         }
         assert_eq!(svg.matches("<text ").count(), svg.matches("</text>").count());
-        results.cells.clear();
-        assert_eq!(super::svg(&results), None);
+        assert_eq!(super::svg(&Record::default(), "title"), None);
     }
 
     #[test]
     fn colours_follow_the_verdict() {
-        let red = [0.1, 0.5].map(|ratio| colour(ratio, Verdict::Red));
-        let green = [2.0, 9.0, f64::INFINITY].map(|ratio| colour(ratio, Verdict::Green));
-        assert_eq!((red, green), ([LOSS; 2], [GAIN; 3]));
+        let loss = [0.1, 0.5].map(|ratio| colour(ratio, Verdict::Loss));
+        let gain = [2.0, 9.0, f64::INFINITY].map(|ratio| colour(ratio, Verdict::Gain));
+        assert_eq!((loss, gain), ([LOSS; 2], [GAIN; 3]));
         assert_eq!(colour(0.5, Verdict::Equal), EQUAL);
-        let (slight, strong) = (colour(0.9, Verdict::Red), colour(0.6, Verdict::Red));
+        let (slight, strong) = (colour(0.9, Verdict::Loss), colour(0.6, Verdict::Loss));
         assert!(slight.1 > strong.1 && slight != EQUAL, "{slight:?} {strong:?}");
         assert_ne!(colour(0.97, Verdict::Between), EQUAL);
-    }
-
-    #[test]
-    fn text_is_escaped() {
-        let text = Text { text: "a < b & c", ..Text::default() };
-        assert!(text.svg().contains("a &lt; b &amp; c"));
     }
 }
