@@ -7,51 +7,54 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use common::{TINY, fails, flifo, one_line, succeeds, tiny};
+use common::golden::{Cases, golden, without_numbers, without_path};
+use common::{TINY, fails, flifo, one_line, refused, succeeds, tiny};
 
 #[test]
 fn the_command_line() {
     let temp = tempfile::tempdir().unwrap();
-    let wrong: &[(&[&str], &str)] = &[
-        (&["--policy", "fast"], "none, fifo, flifo, quantum"),
-        (&["--workload", "write"], "point-select"),
-        (&["--workload", "hot-rows-0"], "hot-rows-100"),
-        (&["--workload", "ycsb-g"], "ycsb-a to ycsb-f"),
-        (&["--table-size", "10", "--workload", "hot-rows-11"], "does not fit"),
-        (&["--flush-log-at-trx-commit", "3"], "use 0, 1 or 2"),
-        (&["--redo-capacity", "1M"], "1M is outside 4M"),
-        (&["--rollback-segments", "129"], "1 to 128"),
-        (&["--doublewrite", "maybe"], "on or off"),
-        (&["--front", "pigeon"], "socket"),
-        (&["--threads", "0"], "1 to 16384"),
-        (&["--threads", "1,x"], "1 to 16384"),
-        (&["--threads", "100000"], "1 to 16384"),
-        (&["--concurrency", "0"], "--policy none"),
-        (&["--concurrency", "40000"], "a limit must be a number from 1 to"),
-        (&["--tickets", "0"], "tickets"),
-        (&["--quantum", "0"], "1..=1000000"),
-        (&["--time", "0"], "0.05"),
-        (&["--time", "nan"], "0.05"),
-        (&["--rounds", "0"], "rounds"),
-        (&["--buffer-pool", "1K"], "1K is outside"),
-        (&["--buffer-pool", "lots"], "512M"),
-        (&["--instances", "0"], "1 to 64"),
-        (&["--data-files", "65"], "1 to 64"),
-        (&["--table-size", "0"], "rows"),
-        (&["--table-size", "10", "--range-size", "11"], "--range-size"),
-        (&["--leave-on-read", "maybe"], "yes"),
-        (&["--seed", "x"], "seed"),
-        (&["--json", "/nowhere/at/all.json"], "/nowhere/at/all.json"),
-        (&["--svg", "/nowhere/"], "it names a directory"),
-        (&["--nonsense"], "--nonsense"),
+    let wrong: &[&[&str]] = &[
+        &["--policy", "fast"],
+        &["--workload", "write"],
+        &["--workload", "hot-rows-0"],
+        &["--workload", "ycsb-g"],
+        &["--table-size", "10", "--workload", "hot-rows-11"],
+        &["--flush-log-at-trx-commit", "3"],
+        &["--redo-capacity", "1M"],
+        &["--rollback-segments", "129"],
+        &["--doublewrite", "maybe"],
+        &["--front", "pigeon"],
+        &["--threads", "0"],
+        &["--threads", "1,x"],
+        &["--threads", "100000"],
+        &["--concurrency", "0"],
+        &["--concurrency", "40000"],
+        &["--tickets", "0"],
+        &["--quantum", "0"],
+        &["--time", "0"],
+        &["--time", "nan"],
+        &["--rounds", "0"],
+        &["--buffer-pool", "1K"],
+        &["--buffer-pool", "lots"],
+        &["--instances", "0"],
+        &["--data-files", "65"],
+        &["--table-size", "0"],
+        &["--table-size", "10", "--range-size", "11"],
+        &["--leave-on-read", "maybe"],
+        &["--seed", "x"],
+        &["--json", "/nowhere/at/all.json"],
+        &["--svg", "/nowhere/"],
+        &["--nonsense"],
     ];
-    for (arguments, told) in wrong {
+    let mut cases = Cases::default();
+    for arguments in wrong {
         let mut command = flifo();
         command.arg("sweep").args(*arguments).arg("--data").arg(temp.path().join("data"));
-        fails(&mut command, 2, &[told]);
+        cases.add(arguments.join(" "), refused(&mut command, 2));
     }
-    fails(&mut flifo(), 2, &["flifo sweep"]);
-    fails(flifo().arg("dance"), 2, &["dance"]);
+    cases.add("no command", refused(&mut flifo(), 2));
+    cases.add("dance", refused(flifo().arg("dance"), 2));
+    cases.check("errors-sweep");
     assert!(!temp.path().join("data").exists(), "a wrong line touches nothing");
 }
 
@@ -110,16 +113,22 @@ fn no_message_shows_a_password() {
 fn an_experiment_that_cannot_be() {
     let temp = tempfile::tempdir().unwrap();
     let dir = temp.path().to_str().unwrap();
-    let experiment = |arguments: &[&str], code, told: &str| {
-        fails(flifo().arg("experiment").args(arguments), code, &[told]);
-    };
-    experiment(&[], 2, "flifo experiment linux-io-2012");
-    experiment(&["perpetual-motion"], 2, "perpetual-motion");
-    experiment(&["linux-io-2012", dir, "--scale", "2"], 2, "at most 1");
-    experiment(&["linux-io-2012", dir, "--size", "lots"], 2, "512M");
-    experiment(&["linux-io-2012", dir, "--json", "/nowhere/at/all.json"], 2, "/nowhere/at/all.json");
-    experiment(&["linux-io-2012", dir, "--device", dir], 2, "no block device");
-    experiment(&["linux-io-2012", "/nowhere"], 3, "/nowhere");
+    let mut cases = Cases::default();
+    let wrong: [(&[&str], i32); 7] = [
+        (&[], 2),
+        (&["perpetual-motion"], 2),
+        (&["linux-io-2012", dir, "--scale", "2"], 2),
+        (&["linux-io-2012", dir, "--size", "lots"], 2),
+        (&["linux-io-2012", dir, "--json", "/nowhere/at/all.json"], 2),
+        (&["linux-io-2012", dir, "--device", dir], 2),
+        (&["linux-io-2012", "/nowhere"], 3),
+    ];
+    for (arguments, code) in wrong {
+        let line = refused(flifo().arg("experiment").args(arguments), code);
+        let case = without_path(&arguments.join(" "), temp.path());
+        cases.add(case, without_path(&line, temp.path()));
+    }
+    cases.check("errors-experiment");
     assert_eq!(fs::read_dir(dir).unwrap().count(), 0, "a wrong line touches nothing");
     // Nobody reads what it announces: the size is what is wrong.
     let output = flifo()
@@ -129,16 +138,6 @@ fn an_experiment_that_cannot_be() {
         .unwrap();
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.code() == Some(3) && text.contains("4000000T"), "{output:?}");
-}
-
-#[test]
-fn help_tells_the_exit_codes() {
-    for line in [["bench", "--help"], ["sweep", "--help"], ["sweep", "-h"]] {
-        let output = flifo().args(line).output().unwrap();
-        assert_eq!(output.status.code(), Some(0));
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(text.contains("130  interrupted") && text.contains("4    a limit"), "{text}");
-    }
 }
 
 #[test]
@@ -182,7 +181,8 @@ fn sound() -> (tempfile::TempDir, Vec<PathBuf>) {
 fn a_missing_stripe() {
     let (temp, files) = sound();
     fs::remove_file(&files[1]).unwrap();
-    fails(&mut tiny(temp.path()), 3, &["missing", "remove"]);
+    let line = refused(&mut tiny(temp.path()), 3);
+    golden("errors-missing-stripe", &without_path(&line, temp.path()));
     assert!(files[0].exists(), "damaged data are the user's to remove");
 }
 
@@ -191,7 +191,8 @@ fn a_truncated_stripe() {
     let (temp, files) = sound();
     let file = OpenOptions::new().write(true).open(&files[0]).unwrap();
     file.set_len(4096).unwrap();
-    fails(&mut tiny(temp.path()), 3, &["truncated"]);
+    let line = refused(&mut tiny(temp.path()), 3);
+    golden("errors-truncated-stripe", &without_numbers(&without_path(&line, temp.path())));
 }
 
 #[test]
@@ -278,8 +279,10 @@ fn a_buffer_pool_beyond_memory() {
 fn a_file_that_is_no_result() {
     let temp = tempfile::tempdir().unwrap();
     let file = temp.path().join("x.json");
-    fails(flifo().arg("report").arg(&file), 1, &["x.json"]);
+    let mut cases = Cases::default();
+    cases.add("no file", without_path(&refused(flifo().arg("report").arg(&file), 1), temp.path()));
     fs::write(&file, "{}").unwrap();
-    fails(flifo().arg("report").arg(&file), 1, &["not a results file"]);
-    fails(flifo().args(["report", "/dev/zero"]), 1, &["not a results file", "/dev/zero", "256 MiB"]);
+    cases.add("no results", refused(flifo().arg("report").arg(&file), 1));
+    cases.add("no end", refused(flifo().args(["report", "/dev/zero"]), 1));
+    cases.check("errors-report");
 }

@@ -6,7 +6,8 @@ mod common;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
-use common::{fails, flifo, results, succeeds};
+use common::golden::Cases;
+use common::{fails, flifo, refused, results, succeeds};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -141,28 +142,31 @@ fn every_load_runs_and_is_drawn_and_shown_again() {
 
 #[test]
 fn what_is_wrong_is_one_line_before_anything_runs() {
-    let wrong: &[(&[&str], &str)] = &[
-        (&["--load", "work-3"], "work-1000"),
-        (&["--policy", "fast"], "flifo"),
-        (&["--peer", "rayon"], "mutex-condvar"),
-        (&["--threads", "0"], "1 to 4096"),
-        (&["--threads", "4097"], "1 to 4096"),
-        (&["--threads", "1,x"], "1 to 4096"),
-        (&["--concurrency", "0"], "--peer none"),
-        (&["--concurrency", "some"], "auto"),
-        (&["--concurrency", "auto", "--policy", "quantum,fifo"], "fifo needs a limit"),
-        (&["--concurrency", "auto", "--peer", "none,tokio"], "tokio needs a limit"),
-        (&["--time", "0"], "0.05"),
-        (&["--rounds", "0"], "rounds"),
-        (&["--seed", "x"], "seed"),
-        (&["--quantum", "0"], "quantum"),
-        (&["--json", "/nowhere/at/all.json"], "/nowhere/at/all.json"),
-        (&["--nonsense"], "flifo bench admission --help"),
+    let wrong: &[&[&str]] = &[
+        &["--load", "work-3"],
+        &["--policy", "fast"],
+        &["--peer", "rayon"],
+        &["--threads", "0"],
+        &["--threads", "4097"],
+        &["--threads", "1,x"],
+        &["--concurrency", "0"],
+        &["--concurrency", "some"],
+        &["--concurrency", "auto", "--policy", "quantum,fifo"],
+        &["--concurrency", "auto", "--peer", "none,tokio"],
+        &["--time", "0"],
+        &["--rounds", "0"],
+        &["--seed", "x"],
+        &["--quantum", "0"],
+        &["--json", "/nowhere/at/all.json"],
+        &["--nonsense"],
     ];
-    for (arguments, told) in wrong {
-        fails(flifo().args(["bench", "admission"]).args(*arguments), 2, &[told]);
+    let mut cases = Cases::default();
+    for arguments in wrong {
+        let line = refused(flifo().args(["bench", "admission"]).args(*arguments), 2);
+        cases.add(arguments.join(" "), line);
     }
-    fails(flifo().arg("bench"), 2, &["flifo bench admission"]);
+    cases.add("bench without more", refused(flifo().arg("bench"), 2));
+    cases.check("errors-bench");
     fails(bench(&["--svg", "/proc/pictures"]).args(["--threads", "1"]), 1, &["/proc/pictures"]);
 }
 

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{fails, flifo, results};
+use common::golden::{Cases, without_path};
+use common::{fails, flifo, refused, results};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -237,31 +238,35 @@ fn bad_input_is_told_in_one_line() {
     let temp = tempfile::tempdir().unwrap();
     let file = temp.path().join("thesis.tex");
     fs::write(&file, "all my work").unwrap();
-    fails(&mut small(&file), 3, &["thesis.tex", "directory"]);
-    fails(&mut small(&temp.path().join("no")), 3, &["No such file", "directory"]);
-    fails(&mut small(Path::new("/dev/null")), 3, &["/dev/null", "block device"]);
-    fails(&mut small(Path::new("/proc")), 3, &["/proc/flifo-iobench"]);
-    let wrong: &[(&[&str], &str)] = &[
-        (&["--size", "10000"], "no multiple of the block of 4K"),
-        (&["--size", "4K"], "use 8K or more"),
-        (&["--size", "lots"], "512M"),
-        (&["--block", "5000"], "power of two"),
-        (&["--workload", "sequential"], "random-read"),
-        (&["--mode", "sync"], "fdatasync"),
-        (&["--as", "fibers"], "io-uring"),
-        (&["--workload", "random-read", "--mode", "fsync"], "nothing to measure"),
-        (&["--workload", "doublewrite", "--as", "io-uring"], "nothing to measure"),
-        (&["--concurrency", "0"], "1 to 4096"),
-        (&["--files", "0"], "1 to 256"),
-        (&["--read-share", "100"], "1..=99"),
-        (&["--write-to-device", "/dev/null"], "is a directory"),
-        (&["--json", "/nowhere/at/all.json"], "/nowhere/at/all.json"),
-    ];
-    for (arguments, told) in wrong {
-        let mut command = flifo();
-        fails(command.arg("iobench").arg(temp.path()).args(*arguments), 2, &[told]);
+    let mut cases = Cases::default();
+    let missing = temp.path().join("no");
+    for path in [file.as_path(), &missing, Path::new("/dev/null"), Path::new("/proc")] {
+        let line = refused(&mut small(path), 3);
+        let case = without_path(&path.display().to_string(), temp.path());
+        cases.add(case, without_path(&line, temp.path()));
     }
-    fails(flifo().arg("iobench"), 2, &["DIR|DEVICE", "flifo iobench --help"]);
+    let wrong: &[&[&str]] = &[
+        &["--size", "10000"],
+        &["--size", "4K"],
+        &["--size", "lots"],
+        &["--block", "5000"],
+        &["--workload", "sequential"],
+        &["--mode", "sync"],
+        &["--as", "fibers"],
+        &["--workload", "random-read", "--mode", "fsync"],
+        &["--workload", "doublewrite", "--as", "io-uring"],
+        &["--concurrency", "0"],
+        &["--files", "0"],
+        &["--read-share", "100"],
+        &["--write-to-device", "/dev/null"],
+        &["--json", "/nowhere/at/all.json"],
+    ];
+    for arguments in wrong {
+        let line = refused(flifo().arg("iobench").arg(temp.path()).args(*arguments), 2);
+        cases.add(arguments.join(" "), without_path(&line, temp.path()));
+    }
+    cases.add("iobench without more", refused(flifo().arg("iobench"), 2));
+    cases.check("errors-iobench");
     let mut huge = flifo();
     fails(huge.arg("iobench").arg(temp.path()).args(["--size", "1000T"]), 3, &["no room for 1000T"]);
     assert_eq!(fs::read_to_string(&file).unwrap(), "all my work");

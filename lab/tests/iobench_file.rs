@@ -1,5 +1,7 @@
 //! The results file of `flifo iobench` as scripts meet it: documented keys, nothing lost on the way, bad files refused.
 
+#[path = "common/golden.rs"]
+mod golden;
 #[path = "common/keys.rs"]
 mod keys;
 
@@ -9,6 +11,7 @@ use flifo::commands::report::run;
 use flifo::report::iobench::fixture;
 use flifo::report::{ReportError, Style};
 use flifo::results::io::IoResults;
+use golden::{Cases, golden};
 use keys::{documented, keys};
 
 const DOCUMENTATION: &str = include_str!("../../docs/iobench.md");
@@ -43,6 +46,12 @@ fn missing_keys_are_not_measured_and_medians_are_computed() {
     assert_eq!((results.cells[0].p99_us_median, results.storage.rotational), (None, None));
 }
 
+/// What stands between the tables.
+fn headings(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with(['│', '┌', '└', '╞'])).collect();
+    lines.join("\n")
+}
+
 #[test]
 fn report_tells_the_two_kinds_apart_and_draws_the_page() {
     let dir = tempfile::tempdir().unwrap();
@@ -55,12 +64,12 @@ fn report_tells_the_two_kinds_apart_and_draws_the_page() {
         (String::from_utf8(out).unwrap(), std::fs::read_to_string(path("io.html")).unwrap())
     };
     let (text, page) = shown();
-    assert!(text.contains("random-write") && text.contains("innodb_io_capacity_max"), "{text}");
+    golden("iobench-report-headings", &headings(&text));
     assert!(page.starts_with("<!doctype html>") && !page.contains("Published, and here"));
     results.experiment = "linux-io-2012".into();
     results.save(&path("io.json")).unwrap();
     let (text, page) = shown();
-    assert!(text.contains("Published, and here") && text.contains("inconclusive"), "{text}");
+    golden("linux-io-2012-report-headings", &headings(&text));
     assert!(page.contains("Published, and here"));
 }
 
@@ -76,16 +85,17 @@ fn what_cannot_be_shown_is_refused_in_one_line() {
         assert!(!message.contains('\n'), "{message}");
         (error, message)
     };
-    let (_, later) = refuse(r#"{"schema": 2, "kind": "iobench", "cells": []}"#, false);
-    assert!(later.contains("reads schema 1"), "{later}");
-    let (_, other) = refuse(r#"{"schema": 1, "kind": "poem", "cells": []}"#, false);
-    assert!(other.contains("'poem'"), "{other}");
-    let (_, broken) = refuse(r#"{"schema": 1, "kind": "iobench", "cells": 5}"#, false);
-    assert!(broken.starts_with("not a results file of flifo"), "{broken}");
+    let mut cases = Cases::default();
+    for json in [
+        r#"{"schema": 2, "kind": "iobench", "cells": []}"#,
+        r#"{"schema": 1, "kind": "poem", "cells": []}"#,
+        r#"{"schema": 1, "kind": "iobench", "cells": 5}"#,
+    ] {
+        cases.add(json, refuse(json, false).1);
+    }
     let (error, _) = refuse(r#"{"schema": 1, "kind": "iobench", "cells": []}"#, false);
     assert!(matches!(error, ReportError::Empty), "{error}");
-    let (_, picture) = refuse(&fixture::study("ext4").to_json(), true);
-    assert!(picture.contains("--html"), "{picture}");
+    cases.add("a picture", refuse(&fixture::study("ext4").to_json(), true).1);
 
     let cell = |concurrency: u32, figure: &str| {
         let round = format!(r#"{{"iops": 10.0, {figure}}}"#);
@@ -93,15 +103,13 @@ fn what_cannot_be_shown_is_refused_in_one_line() {
         format!(r#"{{"schema": 1, "kind": "iobench", "cells": [{{{key}, "rounds": [{round}]}}]}}"#)
     };
     assert!(IoResults::from_json(&cell(1, r#""elapsed_s": 1.0"#)).is_ok());
-    for (json, expected) in [
-        (cell(0, r#""elapsed_s": 1.0"#), "a cell has a concurrency of 0"),
-        (cell(1, r#""mb_per_s": -1e308"#), "mb_per_s is -1e+308, which cannot be"),
-        (cell(1, r#""write_latency": {"p99_us": 1e300}"#), "p99_us is 1e+300, which cannot be"),
+    for (concurrency, figure) in [
+        (0, r#""elapsed_s": 1.0"#),
+        (1, r#""mb_per_s": -1e308"#),
+        (1, r#""write_latency": {"p99_us": 1e300}"#),
     ] {
-        let (_, message) = refuse(&json, false);
-        assert!(
-            message.starts_with("not a results file of flifo") && message.contains(expected),
-            "{message}"
-        );
+        cases
+            .add(format!("concurrency {concurrency}, {figure}"), refuse(&cell(concurrency, figure), false).1);
     }
+    cases.check("errors-iobench-results");
 }

@@ -1,5 +1,7 @@
 //! The results file as scripts meet it: documented keys, nothing lost on the way, bad files refused.
 
+#[path = "common/golden.rs"]
+mod golden;
 #[path = "common/keys.rs"]
 mod keys;
 
@@ -10,6 +12,7 @@ use flifo::report::sweep::fixture;
 use flifo::report::{ReportError, Style};
 use flifo::results::{CellKey, Fairness, PerSecond, Results, Round};
 use flifo::results::{Machine, Samples};
+use golden::{Cases, golden};
 use keys::{documented, keys};
 
 const DOCUMENTATION: &str = include_str!("../../docs/results.md");
@@ -56,10 +59,11 @@ fn bad_files_are_refused_in_one_line_that_says_why() {
         assert!(!message.contains('\n'), "{message}");
         message
     };
-    assert!(refuse("{").starts_with("not a results file of flifo"));
-    assert!(refuse(r#"{"cells": []}"#).contains("schema"));
-    assert!(refuse(r#"{"schema": 2, "cells": []}"#).contains("reads schema 1"));
-    assert!(refuse(r#"{"schema": 1, "cells": [{"rounds": []}]}"#).contains("missing field"));
+    let mut cases = Cases::default();
+    cases.add("not JSON", refuse("{"));
+    cases.add("no schema", refuse(r#"{"cells": []}"#));
+    cases.add("another schema", refuse(r#"{"schema": 2, "cells": []}"#));
+    cases.add("no key", refuse(r#"{"schema": 1, "cells": [{"rounds": []}]}"#));
     let cell = |threads: u32, per_s: &str| {
         format!(
             r#"{{"schema": 1, "cells": [{{"target": "engine", "front": "socket", "policy": "fifo", "concurrency": 4,
@@ -67,17 +71,22 @@ fn bad_files_are_refused_in_one_line_that_says_why() {
         )
     };
     assert!(Results::from_json(&cell(1, "10")).is_ok());
-    assert!(refuse(&cell(0, "10")).contains("a cell has 0 threads"));
-    assert!(refuse(&cell(1, "1e308")).contains("throughput_per_s is 1e+308, which cannot be"));
-    assert!(refuse(&cell(1, "-1")).contains("throughput_per_s is -1.0, which cannot be"));
-    assert!(refuse(&cell(1, "1e999")).contains("number out of range"));
+    cases.add("0 threads", refuse(&cell(0, "10")));
+    for per_s in ["1e308", "-1", "1e999"] {
+        cases.add(format!("throughput {per_s}"), refuse(&cell(1, per_s)));
+    }
     // Every figure, wherever it stands.
     let with = |figure: &str| cell(1, &format!("10, {figure}"));
-    assert!(refuse(&with(r#""p99_ms": -1e308"#)).contains("p99_ms is -1e+308"));
-    assert!(refuse(&with(r#""retries": 18446744073709551615"#)).contains("retries is 18446744073709551615"));
-    assert!(refuse(&with(r#""seconds": [{"at_s": 1, "cpu_user": -3}]"#)).contains("cpu_user is -3.0"));
+    for figure in [
+        r#""p99_ms": -1e308"#,
+        r#""retries": 18446744073709551615"#,
+        r#""seconds": [{"at_s": 1, "cpu_user": -3}]"#,
+    ] {
+        cases.add(figure, refuse(&with(figure)));
+    }
     let head = |figure: &str| format!(r#"{{"schema": 1, {figure}, "cells": []}}"#);
-    assert!(refuse(&head(r#""elapsed_s": 1e300"#)).contains("elapsed_s is 1e+300"));
+    cases.add("a figure of the run", refuse(&head(r#""elapsed_s": 1e300"#)));
+    cases.check("errors-results");
     assert!(Results::from_json(&head(r#""settings": {"seed": 18446744073709551615}"#)).is_ok());
 }
 
@@ -99,7 +108,7 @@ fn report_shows_a_saved_file_and_draws_what_is_asked() {
     fixture::results().save(&path("r.json")).unwrap();
     let mut out = Vec::new();
     run(&path("r.json"), Some(&path("r.html")), Some(&path("r.svg")), PLAIN, &mut out).unwrap();
-    assert!(String::from_utf8(out).unwrap().contains("With 1024 connections, flifo (limit 4) is "));
+    golden("sweep-report", &String::from_utf8(out).unwrap());
     assert!(std::fs::read_to_string(path("r.html")).unwrap().starts_with("<!doctype html>"));
     assert!(std::fs::read_to_string(path("r.svg")).unwrap().starts_with("<svg"));
 }

@@ -163,8 +163,8 @@ impl Plan {
 }
 
 fn peers(names: &[String]) -> Vec<Driver> {
-    let is_requested = |driver: &&Driver| names.is_empty() || names.iter().any(|name| *name == driver.about.name);
-    stores::ALL.iter().filter(is_requested).copied().collect()
+    let is_named = |driver: &&Driver| names.is_empty() || names.iter().any(|name| *name == driver.about.name);
+    stores::ALL.iter().filter(is_named).copied().collect()
 }
 
 #[cfg(test)]

@@ -73,6 +73,19 @@ pub fn command_line() -> String {
     server::without_passwords(std::env::args_os().map(|word| word.to_string_lossy().into_owned())).join(" ")
 }
 
+/// A step of a plan in words, as `read-only flifo 4, 16 connections, round 1 of 3`. A limit of 0 is none; `unit` names one
+/// of the `count`; `round` counts from 0.
+pub(crate) fn step_in_words(
+    what: &str,
+    limit: u32,
+    (count, unit): (u32, &str),
+    (round, rounds): (u32, u32),
+) -> String {
+    let limit = if limit == 0 { String::new() } else { format!(" {limit}") };
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{what}{limit}, {count} {unit}{plural}, round {} of {rounds}", round + 1)
+}
+
 /// The order of the variants in a round: reversed in every second round, so that no variant always goes first, or
 /// always follows the same other one.
 pub fn turns<T: Copy>(all: &[T], round: u32) -> Vec<T> {

@@ -20,5 +20,6 @@ mod style;
 pub mod sweep;
 pub mod table;
 
+pub(crate) use outputs::INTERRUPTED;
 pub use outputs::{Outputs, Report, keep, show};
 pub use style::{ReportError, Style};

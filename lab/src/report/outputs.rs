@@ -8,6 +8,9 @@ use std::path::Path;
 use super::{ReportError, Style};
 use crate::support::output::{print, replace_file};
 
+/// Said of a run that did not come to its end.
+pub(crate) const INTERRUPTED: &str = "The run was interrupted: some cells have fewer rounds, or none.";
+
 /// A report in all its forms.
 pub trait Report {
     /// Whether there is a cell, measured or not.

@@ -8,6 +8,8 @@ use serde_json::{Map, Value, json};
 
 use super::chart::Chart;
 use super::palette::COLOURS;
+use crate::results::Machine;
+use crate::support::format;
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
@@ -84,6 +86,25 @@ pub(crate) fn head(about: &str, leads: &str, command_line: &str, facts: &[(&str,
         escape(about),
         escape(command_line)
     )
+}
+
+/// A conclusion and its subject, for the head of the page.
+pub(crate) fn lead(about: &str, sentence: &str) -> String {
+    let (about, sentence) = (escape(about), escape(sentence));
+    format!(
+        "<div class=\"lead\"><p class=\"which\">{about}</p><p class=\"conclusion\">{sentence}</p></div>\n"
+    )
+}
+
+/// What a reader must know before the figures.
+pub(crate) fn warning(text: &str) -> String {
+    format!("<p class=\"warning\">{}</p>\n", escape(text))
+}
+
+/// The machine, as a fact for the head of the page.
+pub(crate) fn described(machine: &Machine) -> String {
+    let memory = format::bytes(machine.memory_bytes);
+    format!("{}, {} cores, {memory} memory, {}", machine.cpu_model, machine.cores, machine.kernel)
 }
 
 /// Text for an element or an attribute.

@@ -14,13 +14,14 @@ fn file(name: &str) -> PathBuf {
 /// Fails if `actual` differs from the golden file of that name, and shows the first line that does.
 pub(crate) fn golden(name: &str, actual: &str) {
     let path = file(name);
+    let actual = format!("{}\n", actual.trim_end_matches('\n'));
     let golden = fs::read_to_string(&path).unwrap_or_default();
     if golden == actual {
         return;
     }
     if std::env::var_os("FLIFO_WRITE_GOLDEN").is_some() {
         fs::create_dir_all(path.parent().expect("a file in a directory")).unwrap();
-        fs::write(&path, actual).unwrap();
+        fs::write(&path, &actual).unwrap();
         return;
     }
     let (mut was, mut is) = (golden.lines(), actual.lines());
@@ -59,23 +60,22 @@ pub(crate) fn without_path(text: &str, path: &Path) -> String {
     text.replace(path.to_str().expect("the tests' paths are text"), "DIR")
 }
 
-/// The text with `N` for each number, and one blank for several.
+/// The text with `N` for each number, and one blank or one piece of a table's border for several.
 pub(crate) fn without_numbers(text: &str) -> String {
     let mut normalised = String::new();
     for line in text.lines() {
-        let mut words = String::new();
-        let mut chars = line.trim_end().chars().peekable();
-        while let Some(c) = chars.next() {
-            match c {
-                '0'..='9' => {
-                    words.push('N');
-                    while chars.next_if(|c| c.is_ascii_digit() || matches!(c, '.' | ',')).is_some() {}
-                }
-                ' ' if words.ends_with(' ') => {}
-                c => words.push(c),
+        let chars: Vec<char> = line.trim_end().chars().collect();
+        let is_digit = |index: usize| chars.get(index).is_some_and(char::is_ascii_digit);
+        let mut last = None;
+        for (index, &c) in chars.iter().enumerate() {
+            let is_in_number = is_digit(index)
+                || (matches!(c, '.' | ',') && index > 0 && is_digit(index - 1) && is_digit(index + 1));
+            let c = if is_in_number { 'N' } else { c };
+            if !(matches!(c, 'N' | ' ' | '─' | '═') && last == Some(c)) {
+                normalised.push(c);
             }
+            last = Some(c);
         }
-        normalised.push_str(&words);
         normalised.push('\n');
     }
     normalised

@@ -1,6 +1,8 @@
 //! What the tests of the real binary share.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
+pub(crate) mod golden;
+
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -56,12 +58,18 @@ pub(crate) fn one_line(output: &Output) -> String {
 
 /// Runs a command that must fail with `code` and one line that has all of `words`.
 pub(crate) fn fails(command: &mut Command, code: i32, words: &[&str]) {
-    let output = command.output().unwrap();
-    let line = one_line(&output);
-    assert_eq!(output.status.code(), Some(code), "{line}");
+    let line = refused(command, code);
     for word in words {
         assert!(line.contains(word), "no '{word}' in: {line}");
     }
+}
+
+/// Runs a command that must fail with `code` and one line; gives the line.
+pub(crate) fn refused(command: &mut Command, code: i32) -> String {
+    let output = command.output().unwrap();
+    let line = one_line(&output);
+    assert_eq!(output.status.code(), Some(code), "{line}");
+    line
 }
 
 /// Runs a command that must end well; gives what it said on standard error.

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::args::AdmissionArgs;
 use super::cell::{self, Rig};
 use super::plan::{Plan, Step};
-use crate::commands::common::{Ended, and_afterwards, command_line};
+use crate::commands::common::{Ended, and_afterwards, command_line, step_in_words};
 use crate::commands::record;
 use crate::measure::admission::load::Load;
 use crate::measure::sampler;
@@ -90,19 +90,8 @@ fn measure(plan: &Plan, results: &mut Results) -> Result<Ended, Error> {
 }
 
 fn describe(step: &Step, plan: &Plan) -> String {
-    let limit = match step.setting.concurrency {
-        0 => String::new(),
-        limit => format!(" {limit}"),
-    };
-    format!(
-        "{} {}{limit}, {} thread{}, round {} of {}",
-        step.load.name(),
-        step.setting.variant.name(),
-        step.threads,
-        if step.threads == 1 { "" } else { "s" },
-        step.round + 1,
-        plan.rounds
-    )
+    let what = format!("{} {}", step.load.name(), step.setting.variant.name());
+    step_in_words(&what, step.setting.concurrency, (step.threads, "thread"), (step.round, plan.rounds))
 }
 
 /// What the run takes of the system, asked before anything is started.

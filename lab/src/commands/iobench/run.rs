@@ -7,10 +7,11 @@ use super::test_area::TestArea;
 use crate::commands::common::{Ended, command_line};
 use crate::commands::record;
 use crate::measure::sampler;
+use crate::measure::storage::description::describe as describe_storage;
 use crate::measure::storage::kinds::Carrier;
 use crate::measure::storage::processes::Pool;
+use crate::measure::storage::ring;
 use crate::measure::storage::set::Set;
-use crate::measure::storage::{ring, storage};
 use crate::report::iobench::{IoReport, text};
 use crate::report::{self, Outputs, Style};
 use crate::results::Failure;
@@ -78,7 +79,7 @@ pub fn measure(plan: &Plan) -> Result<(IoResults, Ended), Error> {
         kind: KIND.into(),
         command_line: command_line(),
         started_at: start.utc(),
-        storage: storage::describe(&plan.path, None),
+        storage: describe_storage(&plan.path, None),
         settings: settings(&plan, area.size_bytes()),
         machine,
         ..IoResults::default()
@@ -114,7 +115,7 @@ fn run(
             }
             Err(error) => return Err(error),
         };
-        results.storage = storage::describe(&plan.path, Some(sets[0].first()));
+        results.storage = describe_storage(&plan.path, Some(sets[0].first()));
         rig.device.clone_from(&results.storage.device);
         let bar = bar.get_or_insert_with(|| {
             let bar = progress.sweep(plan.steps_total(), plan.step_time() + cell::OVERHEAD);

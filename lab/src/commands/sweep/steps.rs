@@ -2,7 +2,7 @@
 
 use super::args::SweepArgs;
 use super::plan::{Plan, Step};
-use crate::commands::common::Ended;
+use crate::commands::common::{Ended, step_in_words};
 use crate::commands::record;
 use crate::report::sweep::{cell_heading, cell_line};
 use crate::report::{self, Outputs, Style};
@@ -97,19 +97,9 @@ fn measure(
 }
 
 fn describe(step: &Step, plan: &Plan) -> String {
-    let limit = match step.setting.concurrency {
-        0 => String::new(),
-        limit => format!(" {limit}"),
-    };
-    format!(
-        "{} {}{limit}, {} connection{}, round {} of {}",
-        step.workload,
-        step.setting.policy_name(),
-        step.threads,
-        if step.threads == 1 { "" } else { "s" },
-        step.round + 1,
-        plan.rounds
-    )
+    let what = format!("{} {}", step.workload, step.setting.policy_name());
+    let connections = (step.threads, "connection");
+    step_in_words(&what, step.setting.concurrency, connections, (step.round, plan.rounds))
 }
 
 #[cfg(test)]

@@ -19,9 +19,9 @@ use std::path::{Path, PathBuf};
 use flifo_engine::disk::{Disk, DiskFile, DiskLock, FileAccess, FileDisk, RealFile};
 use rustix::io::Errno;
 
+use super::description::describe;
 use super::job::Buffer;
 use super::set::Set;
-use super::storage;
 use crate::measure::workload::stream;
 use crate::support::error::Error;
 use crate::support::interrupt;
@@ -234,7 +234,7 @@ impl TestFiles {
         let opened = made.and_then(|()| RealFile::open(&path, FileAccess::default()));
         let _ = fs::remove_file(&path);
         match opened {
-            Ok(_) => Ok(storage::describe(&self.dir, None).filesystem != "tmpfs"),
+            Ok(_) => Ok(describe(&self.dir, None).filesystem != "tmpfs"),
             Err(error) if Errno::from_io_error(&error) == Some(Errno::INVAL) => Ok(false),
             Err(error) => Err(cannot("write", &path, &error)),
         }

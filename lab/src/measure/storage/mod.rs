@@ -8,11 +8,12 @@
 //! | `worker`: `blocking`, `ring` | a worker with one I/O at a time, or with many in flight |
 //! | `workers`, `processes` | workers as threads and as processes |
 //! | `counters`, `usage` | a worker's counters, and its CPU use |
-//! | `storage`, `blocklayer` | the storage under the files, and its own counters |
+//! | `description`, `blocklayer` | the storage under the files, and its own counters |
 
 mod blocking;
 pub mod blocklayer;
 mod counters;
+pub mod description;
 pub(crate) mod device;
 pub(crate) mod files;
 pub(crate) mod job;
@@ -20,8 +21,6 @@ pub mod kinds;
 pub(crate) mod processes;
 pub(crate) mod ring;
 pub(crate) mod set;
-#[expect(clippy::module_inception)]
-pub mod storage;
 mod usage;
 mod worker;
 pub(crate) mod workers;

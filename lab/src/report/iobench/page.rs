@@ -5,8 +5,8 @@ use super::charts::charts;
 use super::conclusion::conclusions;
 use super::linux_io_2012;
 use super::view::{Panel, iops, is_raw, panels, requests_per_io, size, spread};
-use crate::report::ReportError;
 use crate::report::page::{self, Page, escape};
+use crate::report::{INTERRUPTED, ReportError};
 use crate::results::io::{IoCell, IoResults, IoRound, Storage};
 use crate::support::format::{bytes, count, maybe, percent, with_spread};
 
@@ -29,16 +29,7 @@ fn head(results: &IoResults) -> String {
     let (machine, settings) = (&results.machine, &results.settings);
     let mut facts = storage_facts(&results.storage);
     facts.extend([
-        (
-            "machine",
-            format!(
-                "{}, {} cores, {} memory, {}",
-                machine.cpu_model,
-                machine.cores,
-                bytes(machine.memory_bytes),
-                machine.kernel
-            ),
-        ),
+        ("machine", page::described(machine)),
         (
             "measured",
             format!(
@@ -53,20 +44,10 @@ fn head(results: &IoResults) -> String {
         ),
         ("started", format!("{}, took {:.0} s", results.started_at, results.elapsed_s)),
     ]);
-    let leads: String = conclusions(results)
-        .iter()
-        .map(|conclusion| {
-            format!(
-                "<div class=\"lead\"><p class=\"which\">{}</p><p class=\"conclusion\">{}</p></div>\n",
-                escape(&conclusion.about),
-                escape(&conclusion.sentence)
-            )
-        })
-        .collect();
-    let warnings: String = warnings(results)
-        .iter()
-        .map(|warning| format!("<p class=\"warning\">{}</p>\n", escape(warning)))
-        .collect();
+    let conclusions = conclusions(results);
+    let leads: String =
+        conclusions.iter().map(|conclusion| page::lead(&conclusion.about, &conclusion.sentence)).collect();
+    let warnings: String = warnings(results).iter().map(|warning| page::warning(warning)).collect();
     page::head("storage benchmark", &format!("{leads}{warnings}"), &results.command_line, &facts)
 }
 
@@ -87,7 +68,7 @@ fn warnings(results: &IoResults) -> Vec<String> {
         }
     }
     if results.interrupted {
-        warnings.push("The run was interrupted: some cells have fewer rounds, or none.".into());
+        warnings.push(INTERRUPTED.into());
     }
     if results.settings.quick {
         warnings.push("Measured in short (--quick): wider errors.".into());
@@ -133,9 +114,7 @@ fn storage_facts(storage: &Storage) -> Vec<(&'static str, String)> {
 }
 
 fn advice_card(results: &IoResults) -> String {
-    let caveat = advise::caveat(results)
-        .map(|caveat| format!("<p class=\"warning\">{}</p>\n", escape(caveat)))
-        .unwrap_or_default();
+    let caveat = advise::caveat(results).map(page::warning).unwrap_or_default();
     let set = |name: &str, value: Option<&str>| {
         let (class, value) = value.map_or(("between", "-"), |value| ("holds", value));
         format!(

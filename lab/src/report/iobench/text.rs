@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use comfy_table::{Cell as Field, Table};
 
 use super::view::{self, Panel, iops, panels, spread};
-use crate::report::Style;
 use crate::report::table::{bold, right_aligned, table};
+use crate::report::{INTERRUPTED, Style};
 use crate::results::io::{BlockLayer, IoCell, IoKey, IoLatency, IoResults, IoRound};
 use crate::support::format;
 use crate::support::size::Bytes;
@@ -83,7 +83,7 @@ pub(crate) fn report(results: &IoResults, style: Style) -> String {
         );
     }
     if results.interrupted {
-        text += "\nThe run was interrupted: some cells have fewer rounds, or none.\n";
+        let _ = writeln!(text, "\n{INTERRUPTED}");
     }
     text
 }

@@ -5,8 +5,8 @@ use super::charts::charts;
 use super::conclusion::conclusion;
 use super::published::{Comparison, Verdict, compare};
 use super::{bench, changes, others, server};
-use crate::report::ReportError;
 use crate::report::page::{self, Page, escape};
+use crate::report::{INTERRUPTED, ReportError};
 use crate::results::published::Flifo2009;
 use crate::results::{Cell, Results};
 use crate::support::format;
@@ -33,17 +33,7 @@ fn head(results: &Results, panels: &[Panel<'_>]) -> String {
         range => format!(" (read-write: {range})"),
     };
     let mut facts = vec![
-        (
-            "machine",
-            format!(
-                "{}, {} cores, {} memory, {}, {}",
-                machine.cpu_model,
-                machine.cores,
-                format::bytes(machine.memory_bytes),
-                machine.kernel,
-                machine.file_system
-            ),
-        ),
+        ("machine", format!("{}, {}", page::described(machine), machine.file_system)),
         (
             "data",
             format!(
@@ -94,20 +84,10 @@ fn head(results: &Results, panels: &[Panel<'_>]) -> String {
     // A bench has no data, and what a statement does is its load's name.
     facts.retain(|(name, _)| !(is_bench && ["data", "statement"].contains(name)));
     let counted = panels.first().map_or("connections", Panel::counted);
-    let leads: String = panels
-        .iter()
-        .map(|panel| {
-            format!(
-                "<div class=\"lead\"><p class=\"which\">{}</p><p class=\"conclusion\">{}</p></div>\n",
-                escape(&panel.heading()),
-                escape(&conclusion(panel))
-            )
-        })
-        .collect();
-    let mut warning: String = server::failures(results)
-        .into_iter()
-        .map(|failure| format!("<p class=\"warning\">Not measured: {}</p>\n", escape(&failure)))
-        .collect();
+    let leads: String = panels.iter().map(|panel| page::lead(&panel.heading(), &conclusion(panel))).collect();
+    let failures = server::failures(results).into_iter();
+    let mut warnings: String =
+        failures.map(|failure| page::warning(&format!("Not measured: {failure}"))).collect();
     // With several panels, each conclusion names its panel.
     let of = |panel: &Panel<'_>| match panels {
         [_] => String::new(),
@@ -117,13 +97,12 @@ fn head(results: &Results, panels: &[Panel<'_>]) -> String {
     let others =
         panels.iter().flat_map(|panel| others::notes(panel).into_iter().map(move |note| (panel, note)));
     for (panel, text) in redo.chain(others) {
-        warning += &format!("<p class=\"warning\">{}{}</p>\n", escape(&of(panel)), escape(&text));
+        warnings += &page::warning(&format!("{}{text}", of(panel)));
     }
     if results.interrupted {
-        warning +=
-            "<p class=\"warning\">The run was interrupted: some cells have fewer rounds, or none.</p>\n";
+        warnings += &page::warning(INTERRUPTED);
     }
-    let leads = format!("{leads}{warning}\n");
+    let leads = format!("{leads}{warnings}\n");
     page::head(&format!("throughput against {counted}"), &leads, &results.command_line, &facts)
 }
 

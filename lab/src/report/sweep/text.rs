@@ -9,8 +9,8 @@ use super::conclusion::conclusion;
 use super::published::{Comparison, Verdict, compare};
 use super::tables::{ansi, label, rate_table, throughput_table};
 use super::{changes, others, server};
-use crate::report::Style;
 use crate::report::table::{bold, right_aligned, table};
+use crate::report::{INTERRUPTED, Style};
 use crate::results::published::Flifo2009;
 use crate::results::{Cell, Results};
 use crate::support::format;
@@ -133,7 +133,7 @@ pub(crate) fn final_report(results: &Results, style: Style) -> String {
         let _ = writeln!(text, "\nNot measured: {failure}");
     }
     if results.interrupted {
-        text += "\nThe run was interrupted: some cells have fewer rounds, or none.\n";
+        let _ = writeln!(text, "\n{INTERRUPTED}");
     }
     text
 }

@@ -5,11 +5,11 @@ use std::fmt::Write as _;
 use comfy_table::{Cell as Field, ColumnConstraint, Table};
 
 use super::{against_best_peer, best_peer, conclusion, flat_threads, longest_against_fifo, policies};
-use crate::report::Style;
 use crate::report::sweep::analysis::{Curve, Panel, bound, panels};
 use crate::report::sweep::others;
 use crate::report::sweep::tables::{ansi, label, throughput_table};
 use crate::report::table::{bold, right_aligned, table};
+use crate::report::{INTERRUPTED, Style};
 use crate::results::{Cell, Results, Round};
 use crate::support::format;
 
@@ -86,7 +86,7 @@ pub(crate) fn report(results: &Results, style: Style) -> String {
         }
     }
     if results.interrupted {
-        text += "\nThe run was interrupted: some cells have fewer rounds, or none.\n";
+        let _ = writeln!(text, "\n{INTERRUPTED}");
     }
     text
 }
