@@ -63,7 +63,7 @@ pub fn conclusion(panel: &Panel<'_>) -> String {
 pub(super) fn compared(gain: Spread, other: &str) -> String {
     let range = with_range(gain);
     let doubt =
-        if gain.count > 1 && gain.min <= 1.0 && gain.max >= 1.0 { ", rounds on both sides" } else { "" };
+        if gain.count > 1 && gain.min <= 1.0 && gain.max >= 1.0 { " (no clear difference)" } else { "" };
     format!("{range} times as fast as {other}{doubt}")
 }
 
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn rounds_on_both_sides_are_told() {
         assert!(
-            compared(Spread::of([0.9, 1.0, 1.1]).unwrap(), "fifo").ends_with("as fifo, rounds on both sides")
+            compared(Spread::of([0.9, 1.0, 1.1]).unwrap(), "fifo").ends_with("as fifo (no clear difference)")
         );
         assert!(compared(Spread::of([0.8, 0.9]).unwrap(), "fifo").ends_with("times as fast as fifo"));
     }

@@ -14,6 +14,11 @@ pub fn count(value: f64) -> String {
     }
 }
 
+/// `61,312`, for whole numbers.
+pub fn whole(value: u64) -> String {
+    grouped(value as f64)
+}
+
 /// Thousands set apart by commas.
 fn grouped(value: f64) -> String {
     let digits = format!("{:.0}", value.abs());
@@ -76,6 +81,7 @@ mod tests {
     #[test]
     fn counts() {
         assert_eq!(count(1_234_567.4), "1,234,567");
+        assert_eq!((whole(18), whole(61_312)), ("18".into(), "61,312".into()));
         assert_eq!(
             (count(999.6), count(100.0), count(-4200.0)),
             ("1,000".into(), "100".into(), "-4,200".into())
