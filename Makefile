@@ -151,7 +151,7 @@ mariadb: ## the plugin for MariaDB: target/mariadb/flifo.so
 	mariadb/admission/build
 
 mariadb-try: mariadb ## a private MariaDB server with the plugin, and a shell on it
-	$(CARGO) run --quiet -p flifo-mariadb --bin flifo-mariadb-try
+	$(CARGO) run -p flifo-mariadb --bin flifo-mariadb-try
 
 mariadb-test: mariadb ## the plugin on real servers; then shorter, with AddressSanitizer
 	$(CARGO) test -p flifo-mariadb
@@ -169,7 +169,7 @@ mariadb-mtr: ## MariaDB's own test suite with the plugin: what fails only with i
 	tools/mariadb-mtr $(ARGS)
 
 bench-mariadb: mariadb ## a stock MariaDB beside one with the plugin and a pool of threads (ARGS="--quick", ARGS=matrix, ARGS=--help)
-	$(CARGO) run --quiet -p flifo-mariadb-bench -- $(ARGS)
+	$(CARGO) run -p flifo-mariadb-bench -- $(ARGS)
 
 deb: mariadb ## a Debian package of the plugin: target/deb/
 	mariadb/debian/build

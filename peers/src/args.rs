@@ -73,10 +73,10 @@ pub(crate) struct Args {
     pub(crate) cache: Option<u64>,
 
     /// Maximum number of threads running at once in flifo [default: 2 per CPU]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_024))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_023))]
     pub(crate) thread_concurrency: Option<u32>,
 
-    /// flifo's admission policy, one of none, fifo, lifo, flifo, broadcast, sleep, lease, summon, quantum
+    /// flifo's admission policy, one of none, fifo, flifo, quantum
     #[arg(long, value_name = "P", value_parser = policy, default_value = "flifo")]
     pub(crate) policy: Policy,
 
@@ -88,20 +88,20 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = rounds)]
     pub(crate) rounds: Option<u32>,
 
-    /// Seconds for threads that are in a store when their cell is over
+    /// Seconds that threads inside a store get to return when their cell is over
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
     pub(crate) patience: f64,
 
-    /// What makes rows and random choices; the same seed gives the same ones to every peer
+    /// Seed of rows and random choices; the same for every peer
     #[arg(long, value_name = "N", default_value = "1")]
     pub(crate) seed: u64,
 
-    /// Where the databases are made, in a directory of their own that is removed at the end (not by a second Ctrl-C)
+    /// Directory in which a directory with the databases is created, and removed at the end (not by a second Ctrl-C)
     /// [default: the directory for temporary files, or this one if that is in memory]
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
 
-    /// Less of everything
+    /// A short run, two minutes: fewer workloads, threads and rounds
     #[arg(long)]
     pub(crate) quick: bool,
 

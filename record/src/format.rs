@@ -15,7 +15,7 @@ pub fn count(value: f64) -> String {
 }
 
 /// A whole number: `16`, `1,024`.
-pub fn whole(value: u32) -> String {
+pub fn whole(value: u64) -> String {
     grouped(value.into())
 }
 

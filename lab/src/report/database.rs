@@ -47,7 +47,7 @@ pub(crate) fn stat(dir: &Path, at_rest: &AtRest, checked: Option<&Checked>, styl
                 (history.clone().count(), history.map(|tree| tree.stats.rows).sum::<u64>());
             text.push_str(&format!(
                 "history: {} undo records in {segments} rollback segments\n",
-                format::count(records as f64)
+                format::whole(records)
             ));
             if !report.is_sound() {
                 text.push_str(&format!("damage found: flifo check {} lists it\n", dir.display()));
@@ -103,8 +103,8 @@ fn trees(report: &CheckReport, style: Style) -> String {
         table.add_row([
             Field::new(tree.kind),
             Field::new(&tree.name),
-            Field::new(format::count(stats.rows as f64)),
-            Field::new(format::count(stats.pages() as f64)),
+            Field::new(format::whole(stats.rows)),
+            Field::new(format::whole(stats.pages())),
             Field::new(format::bytes(stats.pages() * u64::from(page_bytes))),
             Field::new(stats.height),
             Field::new(format::percent(Some(100.0 * stats.fill(page_bytes as usize)))),
@@ -119,7 +119,7 @@ fn trees(report: &CheckReport, style: Style) -> String {
 }
 
 fn space(report: &CheckReport) -> String {
-    let (space, count) = (&report.space, |pages: u64| format::count(pages as f64));
+    let (space, count) = (&report.space, format::whole);
     let leaked = match space.leaked_pages {
         0 => String::new(),
         leaked => format!(

@@ -1,6 +1,6 @@
 //! Formatting of figures.
 
-pub use flifo_record::format::count;
+pub use flifo_record::format::{count, whole};
 
 use super::statistics::Spread;
 
@@ -48,7 +48,7 @@ pub fn with_range(spread: Spread) -> String {
 pub fn compared(gain: Spread, other: &str) -> String {
     let range = with_range(gain);
     let doubt =
-        if gain.count > 1 && gain.min <= 1.0 && gain.max >= 1.0 { ", rounds on both sides" } else { "" };
+        if gain.count > 1 && gain.min <= 1.0 && gain.max >= 1.0 { " (no clear difference)" } else { "" };
     format!("{range} times as fast as {other}{doubt}")
 }
 

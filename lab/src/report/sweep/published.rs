@@ -19,7 +19,7 @@ pub(crate) enum Verdict {
     Holds,
     /// Every round on the published side, but a smaller effect.
     Weaker,
-    /// Rounds on both sides.
+    /// Some rounds are above the mark, some below.
     NotShown,
     /// Every round on the other side.
     Fails,
@@ -35,7 +35,7 @@ impl Verdict {
         match self {
             Verdict::Holds => "holds here",
             Verdict::Weaker => "holds, but weaker",
-            Verdict::NotShown => "not shown here",
+            Verdict::NotShown => "no clear difference",
             Verdict::Fails => "does not hold here",
             Verdict::Inconclusive => "inconclusive",
             Verdict::NotMeasured => "not measured",
@@ -134,7 +134,7 @@ fn gain(measured: Option<Spread>, published: &Flifo2009, last: &str) -> Comparis
     let tail = match verdict {
         Verdict::Holds => "FLIFO is clearly faster here too",
         Verdict::Weaker => "FLIFO is faster here too, by less",
-        Verdict::NotShown => "the rounds here do not tell the two apart",
+        Verdict::NotShown => "the rounds here show no clear difference",
         Verdict::Fails => "FLIFO is not faster here",
         Verdict::Inconclusive => ONE_ROUND,
         Verdict::NotMeasured => NOT_BOTH,
@@ -201,7 +201,7 @@ fn fewer_switches(measured: Option<Spread>, published: &Flifo2009, last: &str) -
     let tail = match verdict {
         Verdict::Holds => "the machine switches far less here too",
         Verdict::Weaker => "it switches less here too, by a smaller step",
-        Verdict::NotShown => "the rounds here do not tell the two apart",
+        Verdict::NotShown => "the rounds here show no clear difference",
         Verdict::Fails => "it does not switch less in a second here",
         Verdict::Inconclusive => ONE_ROUND,
         Verdict::NotMeasured => NOT_BOTH,

@@ -89,7 +89,7 @@ pub(crate) fn final_report(results: &Results, style: Style) -> String {
             ));
         }
         sections.extend([
-            ("Against the others, round by round: median, lowest..highest", ratio_table(panel, style)),
+            ("Ratios to fifo and none, round by round: median, lowest..highest", ratio_table(panel, style)),
             (&*latency_title, latency_table(panel, style)),
             causes,
         ]);
@@ -155,9 +155,9 @@ fn ratio_table(panel: &Panel<'_>, style: Style) -> Table {
         "last/s",
         "at",
         "last / peak",
-        "last: / fifo",
-        "last: / none",
-        "switches: / fifo",
+        "last vs fifo",
+        "last vs none",
+        "switches vs fifo",
     ]);
     for curve in &panel.curves {
         let against = |policy: &str, figure| {

@@ -295,8 +295,8 @@ impl<'a> Evidence<'a> {
         };
         let value = rounded_down(sustained);
         let because = format!(
-            "random writes, {}, {}: {} pages/s, {} in the worst round, which is what lasts; more would only queue, \
-             and reads behind it",
+            "random writes, {}, {}: {} pages/s, {} in the worst round, the rate to rely on; more would only \
+             queue, with reads behind them",
             name(&cell.key),
             with_carriers(&cell.key),
             figure(cell),
@@ -348,8 +348,8 @@ impl<'a> Evidence<'a> {
         let median = |figure: fn(&IoRound) -> Option<f64>| spread(cell, figure).map(|s| s.median);
         let latency = median(|round| round.write_latency.and_then(|l| l.p50_us)).map_or("-".into(), count);
         let because = format!(
-            "log, {}, one writer: {} synced writes/s, {latency} us in the median: so many commits one connection gets at \
-             most, with sync_binlog = 1 about half. 2 saves the sync, and loses a second of commits with the power",
+            "log, {}, one writer: {} synced writes/s, median {latency} us: the most commits that one \
+             connection gets; with sync_binlog = 1 about half. 2 saves the sync, and loses a second of commits with the power",
             name(&cell.key),
             figure(cell),
         );
