@@ -74,6 +74,8 @@ impl Admission {
         let by_rule = self.gate.set_rule(config.policy, limit, now_ns);
         *current = config;
         drop(current);
+        // The watchdog's thread sleeps until somebody queues, if nothing is to be sampled.
+        self.alarm.unpark();
         let mut wakers = self.notify(by_bounds, || now_ns);
         wakers.0.extend(self.notify(by_rule, || now_ns).0);
         wakers.call();

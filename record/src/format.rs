@@ -16,7 +16,7 @@ pub fn count(value: f64) -> String {
 
 /// A whole number: `16`, `1,024`.
 pub fn whole(value: u64) -> String {
-    grouped(value.into())
+    grouped(value as f64)
 }
 
 /// Thousands set apart by commas.

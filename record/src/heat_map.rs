@@ -57,7 +57,7 @@ pub fn svg(record: &Record, title: &str) -> Option<String> {
         write(&Text { at: (left, TOP - 24), text: name, weight: "bold", ..Text::default() });
         for (column, &scale) in scales.iter().enumerate() {
             let middle = left + column as u32 * CELL.0 + CELL.0 / 2;
-            let scale = whole(scale);
+            let scale = whole(scale.into());
             let head = Text { at: (middle, TOP - 7), text: &scale, fill: SOFT, ..Text::default() };
             write(&Text { anchor: "middle", ..head });
         }

@@ -50,7 +50,7 @@ impl Axis {
     fn of(self, record: &Record, key: &Key) -> String {
         match self {
             Axis::Workload => key.workload.clone(),
-            Axis::Scale => key.scale.map_or_else(String::new, whole),
+            Axis::Scale => key.scale.map_or_else(String::new, |scale| whole(scale.into())),
             Axis::Variant => match &key.base {
                 Some(base) if key.variant.is_empty() => format!("/ {base}"),
                 Some(base) => format!("{} / {base}", key.variant),
@@ -204,7 +204,7 @@ pub fn list(items: &[Item<'_>]) -> Result<String, String> {
         let at = row.key.scale.map_or_else(String::new, |scale| {
             let name = record.scale.name();
             let name = if scale == 1 { name.trim_end_matches('s') } else { name };
-            format!("{} {name}", whole(scale))
+            format!("{} {name}", whole(scale.into()))
         });
         let base = row.key.base.clone().unwrap_or_default();
         table.row(&[item.label.to_owned(), at, base, cell(record, row, true), record.machine.cpu.clone()]);

@@ -63,6 +63,22 @@ fn sessions_that_are_only_counted_make_a_crowd_and_take_no_slots() {
     assert_drained(&admission.snapshot());
 }
 
+/// The watchdog's thread sleeps while there is nothing to do.
+#[test]
+fn a_limit_that_becomes_adaptive_wakes_the_watchdog() {
+    let config = Config { policy: Policy::Fifo, thread_concurrency: 2, ..Config::default() };
+    let admission = Admission::new(Config { thread_concurrency: 0, ..config.clone() }).unwrap();
+    while !admission.alarm.asleep.load(Ordering::SeqCst) {
+        std::thread::yield_now();
+    }
+    let crowd = [(); 20].map(|()| running(&admission));
+    admission.reconfigure(Config { auto: true, ..config }).unwrap();
+    while admission.auto_state() != Some(AutoState::Comparing) {
+        std::thread::yield_now();
+    }
+    drop(crowd);
+}
+
 /// A thousand threads that come at once may keep the watchdog's thread from the CPU.
 #[test]
 fn entries_sample_too() {
