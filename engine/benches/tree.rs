@@ -23,7 +23,8 @@ const VALUE_BYTES: usize = 184;
 fn tree_on(disk: &dyn Disk, pool_bytes: u64) -> (Arc<BufferPool>, Tree) {
     let space = Arc::new(Tablespace::create(disk, 4, 16384).expect("a tablespace"));
     let log = Log::create(disk, &space, 128 << 20, 16 << 20).expect("a log");
-    let config = PoolConfig { bytes: pool_bytes, instances: 8, doublewrite: true, flush: FlushConfig::default() };
+    let config =
+        PoolConfig { bytes: pool_bytes, instances: 8, doublewrite: true, flush: FlushConfig::default() };
     let pool = BufferPool::new(disk, log, config, Waits::new()).expect("a pool");
     pool.start_background().expect("threads");
     let waiter = Waiter::background();

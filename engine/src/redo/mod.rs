@@ -64,9 +64,9 @@ pub(crate) use buffer_file::LogBuffer;
 pub(crate) use files::LogFiles;
 pub(crate) use reader::Reader;
 #[cfg(test)]
-pub(crate) use tokens::NEWCOMERS as NEWCOMERS_BAND;
-#[cfg(test)]
 pub(crate) use tests::log_on;
+#[cfg(all(test, not(miri)))]
+pub(crate) use tokens::NEWCOMERS as NEWCOMERS_BAND;
 
 use flifo_base::lock;
 

@@ -10,7 +10,8 @@ fn pool(disk: &MemoryDisk, new: bool) -> Arc<BufferPool> {
 }
 
 fn pool_over(disk: &MemoryDisk, space: Result<Tablespace>) -> Arc<BufferPool> {
-    let config = PoolConfig { bytes: 64 * 4096, instances: 2, doublewrite: true, flush: FlushConfig::default() };
+    let config =
+        PoolConfig { bytes: 64 * 4096, instances: 2, doublewrite: true, flush: FlushConfig::default() };
     BufferPool::new(disk, log_on(disk, space.unwrap()), config, Waits::new()).unwrap()
 }
 

@@ -30,7 +30,8 @@ impl Drop for Fixture {
 fn fixture(frames: u64, instances: u32) -> Fixture {
     let disk = MemoryDisk::default();
     let log = log_on(&disk, Tablespace::create(&disk, 2, 4096).unwrap());
-    let config = PoolConfig { bytes: frames * 4096, instances, doublewrite: true, flush: FlushConfig::default() };
+    let config =
+        PoolConfig { bytes: frames * 4096, instances, doublewrite: true, flush: FlushConfig::default() };
     let pool = BufferPool::new(&disk, log, config, Waits::new()).unwrap();
     pool.start_background().unwrap();
     let waiter = Waiter::background();

@@ -4,10 +4,10 @@
 use std::collections::VecDeque;
 
 use super::{Controller, Limits, Plan, Sample, TICK_MS};
+use crate::buffer::CLEANERS_MAX;
 use crate::buffer::ages::{AgeCounts, Ages};
 use crate::buffer::batch::BATCH_PAGES;
 use crate::buffer::checkpoint::CHECKPOINT_SHARE;
-use crate::buffer::CLEANERS_MAX;
 use crate::buffer::cleaner::AHEAD_SHARE;
 use crate::page::Lsn;
 use crate::redo::NEWCOMERS_BAND as NEWCOMERS;
