@@ -75,7 +75,7 @@ fn sequential_flushing_has_all_writers_wait_for_sync_flushes() {
     assert!(flush.sync_waits > 0 && flush.sync_pages > 0, "{flush:?}");
     assert_eq!(stats.waits.count(WaitReason::SyncFlush), flush.sync_waits);
     assert_eq!(stats.waits.count(WaitReason::RedoTokens), 0);
-    let named = |name| stats.innodb_metrics().into_iter().find(|&(of, _)| of == name).unwrap().1;
+    let named = |name| stats.innodb_metrics().find(|&(of, _)| of == name).unwrap().1;
     assert_eq!(named("buffer_flush_sync_waits"), flush.sync_waits);
     assert_eq!(named("buffer_flush_sync_total_pages"), flush.sync_pages);
 }
