@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use common::{admission, config, key};
 use flifo_engine::disk::MemoryDisk;
-use flifo_engine::{Database, EngineConfig, EngineStats, Error, FlushLog, FlushMode, WaitReason};
+use flifo_engine::{Database, EngineConfig, EngineStats, Error, FlushLog, FlushMode, Isolation, WaitReason};
 
 const ROWS: u64 = 20_000;
 const IO_CAPACITY_MAX: u32 = 150;
@@ -75,9 +75,31 @@ fn sequential_flushing_has_all_writers_wait_for_sync_flushes() {
     assert!(flush.sync_waits > 0 && flush.sync_pages > 0, "{flush:?}");
     assert_eq!(stats.waits.count(WaitReason::SyncFlush), flush.sync_waits);
     assert_eq!(stats.waits.count(WaitReason::RedoTokens), 0);
-    let named = |name| stats.innodb_metrics().into_iter().find(|&(of, _)| of == name).unwrap().1;
+    let named = |name| stats.innodb_metrics().find(|&(of, _)| of == name).unwrap().1;
     assert_eq!(named("buffer_flush_sync_waits"), flush.sync_waits);
     assert_eq!(named("buffer_flush_sync_total_pages"), flush.sync_pages);
+}
+
+/// Its statements hold row locks, so they are slowed down late, but they are.
+#[test]
+fn a_transaction_larger_than_the_log_does_not_fill_it() {
+    let config = EngineConfig { io_capacity_max: 1000, ..throttled(FlushMode::Adaptive) };
+    let db = Database::create_on(Arc::new(MemoryDisk::default()), config).unwrap();
+    let table = db.create_table("t").unwrap();
+    let session = db.session(&admission());
+    let mut txn = session.begin(Isolation::ReadCommitted);
+    let mut row = 0;
+    while db.stats().redo.next_lsn < db.stats().redo.capacity_bytes * 5 / 4 {
+        for _ in 0..20 {
+            assert!(txn.upsert(&table, &key(row * 7919 % ROWS), &[1; 100]).is_ok());
+            row += 1;
+        }
+    }
+    txn.commit().unwrap();
+    let stats = db.stats();
+    assert_eq!(stats.redo.hard_stops, 0, "{:?}", stats.flush);
+    drop((session, table));
+    db.close().unwrap();
 }
 
 /// While nothing is changed, all pages are written in time.

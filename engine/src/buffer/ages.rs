@@ -55,7 +55,7 @@ pub(super) struct Ages {
 }
 
 impl Ages {
-    /// Ages without a page; every page added later became dirty at `oldest` or later.
+    /// Starts an empty sum. All pages that are added became dirty at `oldest` or later.
     pub(super) fn since(oldest: Lsn, capacity_bytes: u64) -> Self {
         Ages { part_bytes: (capacity_bytes / PARTS).max(1), oldest, counts: [0; RING] }
     }

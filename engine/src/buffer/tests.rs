@@ -145,6 +145,7 @@ fn with_a_page_that_is_due_go_those_that_soon_will_be() {
 }
 
 /// The oldest pages of all instances, by a cleaner that begins elsewhere, and beside another batch.
+#[cfg_attr(miri, ignore = "many pages")]
 #[test]
 fn the_globally_oldest_pages_are_written_first_whatever_their_instance() {
     let (disk, waiter) = (MemoryDisk::default(), Waiter::background());

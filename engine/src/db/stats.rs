@@ -44,7 +44,7 @@ impl EngineStats {
 
     /// The counters that InnoDB has too, under the names of its `INNODB_METRICS` and its status variables, which mean
     /// the same here. Times are in milliseconds, rates per second.
-    pub fn innodb_metrics(&self) -> [(&'static str, u64); 31] {
+    pub fn innodb_metrics(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let (pool, flush, redo, locks) = (&self.pool, &self.flush, &self.redo, &self.locks);
         [
             ("buffer_flush_sync_waits", flush.sync_waits),
@@ -79,5 +79,6 @@ impl EngineStats {
             ("lock_row_lock_current_waits", locks.waiting),
             ("lock_row_lock_time", self.waits.total_ns(WaitReason::RowLock) / 1_000_000),
         ]
+        .into_iter()
     }
 }

@@ -65,7 +65,7 @@ pub(crate) use files::LogFiles;
 pub(crate) use reader::Reader;
 #[cfg(test)]
 pub(crate) use tests::log_on;
-#[cfg(test)]
+#[cfg(all(test, not(miri)))]
 pub(crate) use tokens::NEWCOMERS as NEWCOMERS_BAND;
 
 use flifo_base::lock;

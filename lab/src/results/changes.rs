@@ -26,7 +26,7 @@ pub struct ChangeFigures {
     pub checkpoint_age_share_max: Option<f64>,
     /// Waits for a checkpoint because the log was full; anything but 0 is a failure of the engine.
     pub redo_hard_stops: Option<u64>,
-    /// Changes delayed because the log was getting full.
+    /// Changes that waited for tokens because the log was more than 75% full.
     pub redo_holds: Option<u64>,
     /// Undo records that are not purged, at the last reading.
     pub history_length: Option<u64>,

@@ -30,9 +30,9 @@
 //! If no redo was written for a second, `io_capacity` pages per second are written, whatever their age
 //! ([`Phase::Background`]).
 
-#[cfg(test)]
+#[cfg(all(test, not(miri)))]
 mod simulator;
-#[cfg(test)]
+#[cfg(all(test, not(miri)))]
 mod tests;
 
 use super::ages::Ages;
