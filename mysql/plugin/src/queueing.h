@@ -5,8 +5,8 @@
 // A queued statement is in the stage "Waiting for admission". KILL CONNECTION ends its queueing at once (`waits`); the server
 // only marks the statement for KILL QUERY and for an expired time, which the watcher sees within `WATCHED_EVERY`.
 //
-// Failure: a server that does not export its stages shows nothing; one that does not export `thd_killed` ends a queued
-// statement at KILL CONNECTION alone.
+// Failure: a server that does not export its stages shows nothing. Without `thd_killed` only KILL CONNECTION ends a queued
+// statement.
 #pragma once
 
 #include "connection.h"
