@@ -98,9 +98,8 @@ struct Plugin {
 static_assert(sizeof(Plugin) == 112 && offsetof(Plugin, init) == 48 && offsetof(Plugin, flags) == 104);
 
 // Audit events: classes, and of each class the kinds that are used, which are bits of its mask.
-enum class AuditClass : int { GENERAL = 0, CONNECTION = 1, COMMAND = 8, QUERY = 9 };
+enum class AuditClass : int { CONNECTION = 1, COMMAND = 8, QUERY = 9 };
 constexpr int AUDIT_CLASSES = 13;
-constexpr int GENERAL_STATUS = 1 << 3;
 constexpr int CONNECTION_DISCONNECT = 1 << 1, CONNECTION_CHANGE_USER = 1 << 2;
 constexpr int COMMAND_END = 1 << 1;
 constexpr int QUERY_START = 1 << 0, QUERY_STATUS_END = 1 << 2;

@@ -8,10 +8,11 @@
 //   event                     what happens
 //   QUERY_START               the statement acquires a slot, or queues; its text and session decide how
 //   QUERY_STATUS_END          the slot is released, before the commit of a statement that is a transaction
-//   GENERAL_STATUS            the same, for a statement whose end was not reported
-//   COMMAND_END               the same, for a whole command of the client
+//   COMMAND_END               the same, for what began and reported no end
 //   CONNECTION_CHANGE_USER    the account's privileges are looked up anew
 //   CONNECTION_DISCONNECT     the connection ends
+//
+// GENERAL_STATUS is not used: a prepared CALL has it after each statement of the procedure.
 //
 // Failure: a server whose plugin interface has another layout, a wrong option, or no thread for the watcher keep the plugin from
 // being loaded, and the error log says why. What else the server lacks lowers `Flifo_level`, and the error log names it.
@@ -199,9 +200,6 @@ int on_event(THD *thd, abi::AuditClass event_class, const void *event) {
       if (kind == abi::QUERY_START) return on_begin(thd, *static_cast<const abi::QueryEvent *>(event));
       if (kind == abi::QUERY_STATUS_END) on_end(thd);
       return 0;
-    case abi::AuditClass::GENERAL:
-      if (kind == abi::GENERAL_STATUS) on_end(thd);
-      return 0;
     case abi::AuditClass::COMMAND:
       if (kind == abi::COMMAND_END) on_command_end(thd);
       return 0;
@@ -218,7 +216,7 @@ abi::Audit audit{
     abi::AUDIT_INTERFACE_VERSION,
     nullptr,
     on_event,
-    {abi::GENERAL_STATUS, abi::CONNECTION_DISCONNECT | abi::CONNECTION_CHANGE_USER, 0, 0, 0, 0, 0, 0, abi::COMMAND_END,
+    {0, abi::CONNECTION_DISCONNECT | abi::CONNECTION_CHANGE_USER, 0, 0, 0, 0, 0, 0, abi::COMMAND_END,
      abi::QUERY_START | abi::QUERY_STATUS_END},
 };
 

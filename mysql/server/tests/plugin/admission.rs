@@ -14,6 +14,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("refused_by_a_full_queue", refused_by_a_full_queue),
     ("transactions_are_not_refused", transactions_are_not_refused),
     ("every_way_to_run_a_statement", every_way_to_run_a_statement),
+    ("a_prepared_call_keeps_its_slot", a_prepared_call_keeps_its_slot),
     ("a_stall_admits_one_more", a_stall_admits_one_more),
     ("wrong_values_are_refused", wrong_values_are_refused),
 ];
@@ -122,6 +123,30 @@ fn every_way_to_run_a_statement(server: &PrivateServer) {
     client.reset().unwrap();
     assert!(client.ping().is_ok());
     rest(server);
+}
+
+/// The server reports an end after each statement of the procedure, too.
+fn a_prepared_call_keeps_its_slot(server: &PrivateServer) {
+    server.administer("DROP PROCEDURE IF EXISTS test.works").unwrap();
+    server
+        .administer(
+            "CREATE PROCEDURE test.works() BEGIN SELECT COUNT(*) FROM test.t;
+             SELECT BENCHMARK(3000000, SHA2(RAND(), 256)); END",
+        )
+        .unwrap();
+    let mut client = app(server);
+    let id = client.connection_id();
+    let thread = std::thread::spawn(move || execute(&mut client, "CALL works()"));
+    let mut root = server.connect("root").unwrap();
+    until("its second statement runs", || {
+        let text = format!(
+            "SELECT COUNT(*) FROM performance_schema.threads WHERE processlist_id = {id} AND processlist_info LIKE '%BENCHMARK%'"
+        );
+        root.query_first::<u64, _>(text).unwrap() == Some(1)
+    });
+    let running = server.status_number("Flifo_running").unwrap();
+    assert!(running == 1 || thread.is_finished(), "the slot was released within the procedure");
+    thread.join().unwrap().unwrap();
 }
 
 fn a_stall_admits_one_more(server: &PrivateServer) {
