@@ -36,6 +36,11 @@ impl Installation {
         Ok(fs::read_to_string(&file).map_err(Error::file(file))?.trim().to_owned())
     }
 
+    /// Returns the folder of the server's own plugins.
+    pub(crate) fn plugin_folder(&self) -> PathBuf {
+        self.root.join("usr/lib/mysql/plugin")
+    }
+
     /// Returns a command that starts the server's program, with the options that every use of it needs.
     pub(crate) fn server(&self) -> Command {
         let mut command = Command::new(self.root.join("mysqld"));

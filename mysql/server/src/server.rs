@@ -1,6 +1,7 @@
 //! One private server: started, waited for, asked, ended.
 
 use std::fs::{self, File};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -28,7 +29,8 @@ pub struct PrivateServer {
 }
 
 impl PrivateServer {
-    /// Starts a server with these further arguments, and waits until it answers. The plugin lies in its plugin folder and is not installed.
+    /// Starts a server with these further arguments, and waits until it answers. The plugin and the server's `thread_pool.so` lie in its
+    /// plugin folder and are not installed.
     pub fn start(installation: &Installation, arguments: &[&str]) -> Result<PrivateServer> {
         let parent = std::env::temp_dir();
         let folder =
@@ -40,6 +42,8 @@ impl PrivateServer {
         // A copy: a later build does not change what this server has mapped.
         let plugin = Installation::plugin_file()?;
         fs::copy(&plugin, folder.path().join("plugin/flifo.so")).map_err(Error::file(plugin))?;
+        let pool = folder.path().join("plugin/thread_pool.so");
+        symlink(installation.plugin_folder().join("thread_pool.so"), &pool).map_err(Error::file(pool))?;
         datadir::make(installation, &folder.path().join("data"))?;
         let child = launch(installation.server(), folder.path(), arguments)?;
         let mut server = PrivateServer { child, folder };
@@ -100,6 +104,11 @@ impl PrivateServer {
     pub fn status_number(&self, name: &str) -> Result<u64> {
         let value = self.status(name)?;
         value.parse().map_err(|_| Error::NotNumber { name: name.to_owned(), value })
+    }
+
+    /// The folder from which the server loads plugins.
+    pub fn plugin_folder(&self) -> PathBuf {
+        self.folder.path().join("plugin")
     }
 
     /// A folder that goes with the server, for files of the caller.

@@ -1,12 +1,14 @@
 //! The plugin on a real MySQL server.
 //!
-//! All tests share one server and run one after the other. After each test no statement holds a slot or waits for one.
+//! The tests run one after the other. All but the last share one server, in which no statement holds a slot or waits for one after
+//! each test.
 //!
 //! Without a server they are skipped and say so; `FLIFO_REQUIRE_MYSQL=1` makes that a failure.
 
 mod admission;
 mod install;
 mod kill;
+mod pool;
 mod support;
 mod waits;
 
@@ -35,7 +37,8 @@ fn main() -> ExitCode {
         };
     };
     if arguments.list {
-        let trials = tests.iter().map(|&(name, _)| Trial::test(name, || Ok(()))).collect();
+        let names = tests.iter().map(|&(name, _)| name).chain([pool::NAME]);
+        let trials = names.map(|name| Trial::test(name, || Ok(()))).collect();
         return libtest_mimic::run(&arguments, trials).exit_code();
     }
     let server = match PrivateServer::start(&installation, &[]) {
@@ -46,7 +49,7 @@ fn main() -> ExitCode {
         }
     };
     populate(&server);
-    let trials = tests.iter().map(|&(name, test)| {
+    let shared = tests.iter().map(|&(name, test)| {
         let server = Arc::clone(&server);
         Trial::test(name, move || {
             support::ensure_plugin(&server);
@@ -55,7 +58,11 @@ fn main() -> ExitCode {
             Ok(())
         })
     });
-    let conclusion = libtest_mimic::run(&arguments, trials.collect());
+    let alone = Trial::test(pool::NAME, move || {
+        pool::runs_over_a_pool_of_threads(&installation);
+        Ok(())
+    });
+    let conclusion = libtest_mimic::run(&arguments, shared.chain([alone]).collect());
     let Some(mut server) = Arc::into_inner(server) else { return ExitCode::FAILURE };
     if !server.shutdown() {
         eprintln!("flifo-mysql: the server did not end cleanly:\n{}", server.error_log());
