@@ -21,7 +21,7 @@ INCLUDEDIR ?= $(PREFIX)/include
 DOCDIR     ?= $(PREFIX)/share/doc/flifo
 DOCS       = docs/c-api.md LICENSE-MIT LICENSE-APACHE $(CAPI)/examples/pool.c $(CAPI)/examples/guard.cc
 
-.PHONY: help run test unit models lint deny bench figures docs fuzz setup capi header install uninstall tsan miri soak mariadb mariadb-try mariadb-test mariadb-asan mariadb-debian13 mariadb-mtr bench-mariadb bench-target bench-iobench peers test-peers bench-peers deb
+.PHONY: help run test unit models lint deny bench figures docs fuzz setup capi header install uninstall tsan miri soak mariadb mariadb-try mariadb-test mariadb-asan mariadb-debian13 mariadb-mtr mysql mysql-test bench-mariadb bench-target bench-iobench peers test-peers bench-peers deb
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "%-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,7 +31,7 @@ run: ## the main job: the sweep, with its table and its picture
 
 test: setup lint unit deb models mariadb-debian13 ## everything a change must pass
 
-unit: mariadb ## unit, property, fault, crash and command-line tests
+unit: mariadb mysql ## unit, property, fault, crash and command-line tests
 	$(CARGO) test --workspace
 	set -e; for features in "" percpu reservation futex-hash; do \
 	  $(CARGO) test --quiet -p flifo-admission --lib --tests --no-default-features --features "$$features"; done
@@ -167,6 +167,13 @@ mariadb-debian13: ## the plugin on MariaDB 11.8, the server of Debian 13, in a s
 
 mariadb-mtr: ## MariaDB's own test suite with the plugin: what fails only with it, in an hour or two (ARGS="--suites=handler", ARGS=--help)
 	tools/mariadb-mtr $(ARGS)
+
+mysql: ## the plugin for MySQL 9.7: target/mysql/flifo.so
+	mysql/plugin/build
+
+mysql-test: mysql ## the plugin on a real MySQL server, of Debian unstable in target/mysql-root (skipped where it cannot be fetched)
+	tools/mysql-root "$(TARGET_DIR)/mysql-root" || { test $$? -eq 77 && test -z "$$FLIFO_REQUIRE_MYSQL"; }
+	$(CARGO) test -p flifo-mysql
 
 bench-mariadb: mariadb ## a stock MariaDB beside one with the plugin and a pool of threads (ARGS="--quick", ARGS=matrix, ARGS=--help)
 	$(CARGO) run -p flifo-mariadb-bench -- $(ARGS)

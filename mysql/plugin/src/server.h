@@ -1,0 +1,45 @@
+// What the plugin uses of the running server, looked up by name when the plugin is loaded; nothing is linked.
+//
+// SPDX-License-Identifier: GPL-2.0-only
+//
+// Failure: a server whose exports have another layout than `abi.h` is refused (`find_misfit`). What a fitting server does not
+// export is not used: `find` names it and what it costs, and the rest works.
+#pragma once
+
+#include "abi.h"
+
+namespace flifo::server {
+
+// Compares `abi.h` with what the server exports. Returns null, or one line that says what does not fit. The line is valid until
+// the next call.
+const char *find_misfit();
+// Looks up what is used. Returns null, or one line that names what is missing and what it costs.
+const char *find();
+
+// Writes a line to the server's error log. `plugin` is what the server passes to `init`.
+void open_log(void *plugin);
+void log_error(const char *line);
+void log_warning(const char *line);
+
+// The thread's connection; null if it serves none.
+THD *current();
+unsigned thread_id(THD *thd);
+// Whether the connection's statement is killed, or its time is over. Any thread may ask while the connection lives.
+bool is_killed(THD *thd);
+// Whether the account bypasses admission: it has CONNECTION_ADMIN or SUPER. False if the server does not export the check.
+bool is_administrator(THD *thd);
+// Whether the session is in a transaction of several statements. False if the server does not export that.
+bool is_in_transaction(THD *thd);
+// Enters a stage that `register_stage` has made; `before` receives the stage it leaves.
+void enter_stage(THD *thd, const abi::Stage &stage, abi::Stage *before);
+// Shows the stage in the performance schema, too.
+void register_stage(abi::Stage &stage);
+// Fails the current statement with this error and text.
+void fail(unsigned error, const char *text);
+// Fails the current statement with the error that belongs to its kill.
+void fail_as_killed(THD *thd);
+
+// Where the server keeps its functions around waits; null if it does not export that.
+const abi::WaitFunctions **wait_functions();
+
+}  // namespace flifo::server
