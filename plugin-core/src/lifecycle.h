@@ -2,7 +2,7 @@
 //
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// While the plugin is dormant (dormancy.h) only the connection's events and the wait callbacks come. Otherwise:
+// While the plugin is dormant (dormancy.h) only the connection's events and its waits come. Otherwise:
 //
 //   connect -> ( begin -> [sub-statement | wait begin .. wait end | commit .. commit end | error]*
 //                      -> work done -> end )* -> change user | disconnect

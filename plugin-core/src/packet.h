@@ -14,7 +14,7 @@
 
 namespace flifo {
 
-// A report of the server about a statement or a packet.
+// A report of the server about a statement or a packet. An end of what was prepared may be OTHER.
 struct Event {
   // What the client, or the server on its behalf, has asked for.
   enum class Request : unsigned char {

@@ -130,10 +130,10 @@ const char *apply() {
   // Before `open`, which reads all values.
   if (flifo_admission_config(scheduler, &config, sizeof config) != FLIFO_OK) return nullptr;
   fill(config);
-  const char *wrong = flifo_reconfigure(scheduler, &config) == FLIFO_OK ? nullptr : flifo_last_error();
+  const bool is_done = flifo_reconfigure(scheduler, &config) == FLIFO_OK;
   // So that the next statement sees the setting.
   dormancy::wake(scheduler);
-  return wrong;
+  return is_done ? nullptr : flifo_last_error();
 }
 
 flifo_admission_t admission() { return scheduler; }

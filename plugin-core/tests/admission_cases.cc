@@ -151,6 +151,10 @@ void holder_is_never_refused() {
   EXPECT(!client.run(WORK));
   EXPECT(!client.run(WORK));
   EXPECT(shown("refused") == 3);
+  // Nor has a client that has just connected.
+  Client fresh;
+  fresh.thread.autocommits = false;
+  EXPECT(!fresh.run(WORK));
 }
 
 void session_locks_make_a_holder() {
@@ -176,6 +180,23 @@ void killed_in_the_queue() {
   EXPECT(counts().queued == 1);
   client.kill();
   EXPECT(!next.join());
+}
+
+// A KILL that comes too late for one statement does not end the next.
+void killed_too_late() {
+  Client client;
+  client.thread.is_killed_late = true;
+  Busy *busy = new Busy;
+  Queued other(client);
+  delete busy;
+  EXPECT(!other.join());
+  EXPECT(shown("admitted_from_queue") == 1 && shown("cancelled") == 0);
+  client.thread.is_killed_late = false;
+  busy = new Busy;
+  Queued next(client);
+  delete busy;
+  EXPECT(next.join());
+  EXPECT(shown("cancelled") == 0);
 }
 
 void lost_kill_is_repeated() {
@@ -244,6 +265,7 @@ void ends_mid_statement() {
     if (how == 3) client.wait_for_command();
     if (how == 4) client.reconnect_unseen();
     EXPECT(counts().running == 0);
+    EXPECT(!flifo::lifecycle::on_work_done(&client.thread));
     EXPECT(client.run(WORK));
   }
 }
@@ -337,6 +359,7 @@ std::vector<Case> of_admission() {
       {"holder is never refused", with_timeout(20), holder_is_never_refused},
       {"session locks make a holder", with_timeout(20), session_locks_make_a_holder},
       {"killed in the queue", one, killed_in_the_queue},
+      {"killed too late", one, killed_too_late},
       {"lost kill is repeated", with_timeout(20), lost_kill_is_repeated},
       {"bypasses", with_timeout(20), bypasses},
       {"all bypass is warned of", one, all_bypass_is_warned_of},

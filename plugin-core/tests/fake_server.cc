@@ -29,7 +29,15 @@ bool is_of_main_port(Thread *thread) { return thread->is_of_main_port; }
 bool may_bypass(Thread *thread) { return thread->may_bypass; }
 bool has_bypass_set(Thread *thread) { return thread->has_bypass_set; }
 void begin_queueing(Thread *thread) { thread->is_queueing = true; }
-void end_queueing(Thread *thread) { thread->is_queueing = false; }
+
+void end_queueing(Thread *thread) {
+  if (thread->is_killed_late) {
+    thread->is_killed = true;
+    // Until the watcher has seen it.
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  }
+  thread->is_queueing = false;
+}
 
 void wait_for_kill(std::chrono::milliseconds most) {
   std::unique_lock<std::mutex> guard(kills);

@@ -98,6 +98,7 @@ void execute_by_name() {
   client.end_statement();
   EXPECT(counts().running == 0);
   client.end_packet();
+  EXPECT(shown("admitted") == 1);
 }
 
 flifo::Event error_of(const char *text, bool is_of_execute) {

@@ -101,8 +101,10 @@ void commit() {
   lifecycle::on_commit_begin(&client.thread);
   EXPECT(lifecycle::on_work_done(&client.thread));
   EXPECT(counts().running == 0);
+  // It ends without a slot, and acquires none.
+  const unsigned long long forced = shown("admitted_by_force");
   end(client);
-  EXPECT(counts().running == 0);
+  EXPECT(counts().running == 0 && shown("admitted_by_force") == forced);
 }
 
 // Nothing to wait for: no log, a statement of a transaction, a SELECT.

@@ -30,10 +30,15 @@ bool is_command(const mysql_event_general &event, const char (&name)[SIZE]) {
 }
 
 // The event of PREPARE comes after its work.
-Request request_of(const mysql_event_general &event) {
+Request request_at_begin(const mysql_event_general &event) {
   if (is_command(event, "Query")) return Request::QUERY;
   if (is_command(event, "Execute")) return Request::EXECUTE;
-  if (is_command(event, "Bulk_execute")) return Request::BULK_EXECUTE;
+  return is_command(event, "Bulk_execute") ? Request::BULK_EXECUTE : Request::OTHER;
+}
+
+// An end of what was prepared means no more than any other: it is OTHER.
+Request request_at_end(const mysql_event_general &event) {
+  if (is_command(event, "Query")) return Request::QUERY;
   return is_command(event, "Reset connection") ? Request::RESET : Request::OTHER;
 }
 
@@ -45,13 +50,16 @@ bool is_error_of_execute(const mysql_event_general &event) {
   return error.find("EXECUTE") != std::string_view::npos;
 }
 
-Event of(const mysql_event_general &event) {
-  return {request_of(event),   event.general_error_code != 0, false,
-          event.general_query, event.general_query_length,    static_cast<unsigned long long>(event.query_id)};
+Event of(const mysql_event_general &event, Request request) {
+  return {request,           event.general_error_code != 0, false, event.general_query, event.general_query_length,
+          static_cast<unsigned long long>(event.query_id)};
 }
 
+Event of_begin(const mysql_event_general &event) { return of(event, request_at_begin(event)); }
+Event of_end(const mysql_event_general &event) { return of(event, request_at_end(event)); }
+
 Event of_error(const mysql_event_general &event) {
-  Event error = of(event);
+  Event error = of(event, Request::OTHER);
   error.is_of_execute = is_error_of_execute(event);
   return error;
 }
@@ -100,13 +108,13 @@ void on_general(MYSQL_THD thd, const mysql_event_general &event) {
   if (thd == nullptr || dormancy::is_on()) return;
   server::Thread *thread = thread_of(thd);
   if (event.event_subclass == MYSQL_AUDIT_GENERAL_LOG)
-    lifecycle::on_statement_begin(thread, of(event));
+    lifecycle::on_statement_begin(thread, of_begin(event));
   else if (event.event_subclass == MYSQL_AUDIT_GENERAL_ERROR)
     lifecycle::on_error(thread, of_error(event));
   else if (event.event_subclass == MYSQL_AUDIT_GENERAL_STATUS)
-    lifecycle::on_statement_end(thread, of(event));
+    lifecycle::on_statement_end(thread, of_end(event));
   else
-    lifecycle::on_packet_end(thread, of(event));
+    lifecycle::on_packet_end(thread, of_end(event));
   if (!lifecycle::is_client(thread)) stages::at_next_stage(release_plugin);
 }
 

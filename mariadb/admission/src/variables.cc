@@ -99,16 +99,18 @@ MYSQL_SYSVAR_ENUM(thread_concurrency, values.thread_concurrency, PLUGIN_VAR_RQCM
                   update<unsigned long>, settings::AUTO, &concurrencies);
 MYSQL_SYSVAR_ENUM(policy, values.policy, PLUGIN_VAR_RQCMDARG, settings::POLICY_HELP, check_policy, update<unsigned long>,
                   settings::DEFAULT_POLICY, &policies);
-MYSQL_SYSVAR_UINT(quantum, values.quantum_us, PLUGIN_VAR_RQCMDARG, settings::QUANTUM.help, check_number<settings::QUANTUM>,
-                  update<unsigned>, settings::QUANTUM.def, settings::QUANTUM.min, settings::QUANTUM.max, 0);
-MYSQL_SYSVAR_UINT(queue_timeout, values.queue_timeout_ms, PLUGIN_VAR_RQCMDARG, settings::QUEUE_TIMEOUT.help, check_number<settings::QUEUE_TIMEOUT>,
-                  update<unsigned>, settings::QUEUE_TIMEOUT.def, settings::QUEUE_TIMEOUT.min, settings::QUEUE_TIMEOUT.max, 0);
-MYSQL_SYSVAR_UINT(max_queue, values.max_queue, PLUGIN_VAR_RQCMDARG, settings::MAX_QUEUE.help, check_number<settings::MAX_QUEUE>,
-                  update<unsigned>, settings::MAX_QUEUE.def, settings::MAX_QUEUE.min, settings::MAX_QUEUE.max, 0);
-MYSQL_SYSVAR_UINT(stall_limit, values.stall_limit_ms, PLUGIN_VAR_RQCMDARG, settings::STALL_LIMIT.help, check_number<settings::STALL_LIMIT>,
-                  update<unsigned>, settings::STALL_LIMIT.def, settings::STALL_LIMIT.min, settings::STALL_LIMIT.max, 0);
-MYSQL_SYSVAR_UINT(io_depth, values.io_depth, PLUGIN_VAR_RQCMDARG, settings::IO_DEPTH.help, check_number<settings::IO_DEPTH>,
-                  update<unsigned>, settings::IO_DEPTH.def, settings::IO_DEPTH.min, settings::IO_DEPTH.max, 0);
+
+// A system variable that is a number, with the bounds, the default and the text of its setting.
+#define NUMBER_VARIABLE(NAME, VALUE, SETTING)                                                                          \
+  MYSQL_SYSVAR_UINT(NAME, values.VALUE, PLUGIN_VAR_RQCMDARG, settings::SETTING.help, check_number<settings::SETTING>, \
+                    update<unsigned>, settings::SETTING.def, settings::SETTING.min, settings::SETTING.max, 0)
+NUMBER_VARIABLE(quantum, quantum_us, QUANTUM);
+NUMBER_VARIABLE(queue_timeout, queue_timeout_ms, QUEUE_TIMEOUT);
+NUMBER_VARIABLE(max_queue, max_queue, MAX_QUEUE);
+NUMBER_VARIABLE(stall_limit, stall_limit_ms, STALL_LIMIT);
+NUMBER_VARIABLE(io_depth, io_depth, IO_DEPTH);
+#undef NUMBER_VARIABLE
+
 MYSQL_SYSVAR_BOOL(reserve_slots, values.reserve_slots, PLUGIN_VAR_OPCMDARG, settings::RESERVE_SLOTS_HELP,
                   check_switch<RESERVE_SLOTS>, update<char>, 0);
 MYSQL_THDVAR_BOOL(bypass, PLUGIN_VAR_NOCMDOPT,
