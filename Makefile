@@ -21,7 +21,7 @@ INCLUDEDIR ?= $(PREFIX)/include
 DOCDIR     ?= $(PREFIX)/share/doc/flifo
 DOCS       = docs/c-api.md LICENSE-MIT LICENSE-APACHE $(CAPI)/examples/pool.c $(CAPI)/examples/guard.cc
 
-.PHONY: help run test unit models lint deny bench figures docs fuzz setup capi header install uninstall tsan miri soak mariadb mariadb-try mariadb-test mariadb-asan mariadb-debian13 mariadb-mtr mysql mysql-test bench-mariadb bench-target bench-iobench peers test-peers bench-peers deb
+.PHONY: help run test unit models lint deny bench figures docs fuzz setup capi header install uninstall tsan miri soak plugin-core mariadb mariadb-try mariadb-test mariadb-asan mariadb-debian13 mariadb-mtr mysql mysql-test bench-mariadb bench-target bench-iobench peers test-peers bench-peers deb
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "%-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -146,6 +146,10 @@ uninstall: ## removes the files of make install
 
 tsan: ## data races: the scheduler, and the C library with its examples, under ThreadSanitizer
 	tools/tsan
+
+plugin-core: ## the core of the server plugins on a fake server (CASES=WORD: cases whose names contain it)
+	mkdir -p "$(TARGET_DIR)/plugin-core"
+	plugin-core/tests/run "$(TARGET_DIR)/plugin-core" $(CASES)
 
 mariadb: ## the plugin for MariaDB: target/mariadb/flifo.so
 	mariadb/admission/build

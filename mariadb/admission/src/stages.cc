@@ -64,7 +64,7 @@ Stage stage_at(uint64_t site, const char *file) {
     uint64_t met = sites[at].load(std::memory_order_relaxed);
     if (met != 0 && (met & ~STAGE_MASK) == site) return static_cast<Stage>(met & STAGE_MASK);
     if (met != 0) continue;
-    MYSQL_THD thd = server::current();
+    MYSQL_THD thd = exports::current();
     if (thd == nullptr) return Stage::OTHER;
     const Stage stage = look_up(thd, file);
     // Another thread may have taken the word for another site.
@@ -90,7 +90,7 @@ thread_local Deferred deferred;
 void call_deferred() {
   void (*const call)(MYSQL_THD) = deferred.call;
   deferred.set(nullptr);
-  MYSQL_THD thd = server::current();
+  MYSQL_THD thd = exports::current();
   if (call != nullptr && thd != nullptr) call(thd);
 }
 
@@ -100,7 +100,7 @@ void call_deferred() {
   PSI_stage_progress *progress = before->start_stage(key, file, line);
   const Stage stage = stage_at(site, file);
   if (stage != Stage::OTHER)
-    if (MYSQL_THD thd = server::current()) on_stage(thd, stage);
+    if (MYSQL_THD thd = exports::current()) on_stage(thd, stage);
   return progress;
 }
 

@@ -17,7 +17,7 @@
 // `flifo_stall_limit`.
 #pragma once
 
-#include "server.h"
+#include "exports.h"
 
 namespace flifo::stages {
 

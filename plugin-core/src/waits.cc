@@ -4,25 +4,7 @@
 
 #include "connection.h"
 
-#include <mysql/service_thd_wait.h>
-
 namespace flifo::waits {
-
-flifo_wait_kind_t kind_of(int server_kind) {
-  switch (server_kind) {
-    case THD_WAIT_ROW_LOCK: return FLIFO_WAIT_ROW_LOCK;
-    case THD_WAIT_GLOBAL_LOCK:
-    case THD_WAIT_META_DATA_LOCK:
-    case THD_WAIT_TABLE_LOCK:
-    case THD_WAIT_USER_LOCK: return FLIFO_WAIT_TABLE_LOCK;
-    case THD_WAIT_DISKIO: return FLIFO_WAIT_DISK;
-    case THD_WAIT_NET: return FLIFO_WAIT_NETWORK;
-    case THD_WAIT_GROUP_COMMIT:
-    case THD_WAIT_SYNC: return FLIFO_WAIT_LOG_SYNC;
-    case THD_WAIT_SLEEP: return FLIFO_WAIT_SLEEP;
-    default: return FLIFO_WAIT_USER;
-  }
-}
 
 bool begin(Connection &connection, flifo_wait_kind_t kind) {
   State &state = connection.waits;

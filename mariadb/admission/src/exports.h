@@ -15,7 +15,7 @@
 #include <chrono>
 #include <mutex>
 
-namespace flifo::server {
+namespace flifo::exports {
 
 // Called before and after a thread of the server waits. `kind` is a `thd_wait_type`.
 using WaitBegin = void (*)(MYSQL_THD, int kind);
@@ -73,12 +73,10 @@ bool is_idle(MYSQL_THD thd);
 bool has_session_locks(MYSQL_THD thd);
 // Whether its changes go to a binary log or to other nodes of a cluster. False if the server does not export that.
 bool logs_changes(MYSQL_THD thd);
-// Whether the text that begins to run is `init_connect`.
-bool runs_init_connect(MYSQL_THD thd);
 // Whether `refuse` works here, and it is known who must not be refused.
 bool can_refuse();
 // Kills the statement that this thread is about to run, as KILL QUERY does; with an error other than 0, the client gets that
 // error and a copy of `text`.
 void refuse(MYSQL_THD thd, unsigned error, const char *text);
 
-}  // namespace flifo::server
+}  // namespace flifo::exports

@@ -28,8 +28,6 @@ struct State {
   unsigned nested_commits;
 };
 
-// The scheduler's kind for a `thd_wait_type`.
-flifo_wait_kind_t kind_of(int server_kind);
 // A wait begins. Returns whether the statement keeps its slot.
 bool begin(Connection &connection, flifo_wait_kind_t kind);
 // The innermost wait ends. Returns whether it was for a row lock.

@@ -2,7 +2,7 @@
 
 #include "dormancy.h"
 
-#include "stages.h"
+#include "server.h"
 
 #include <atomic>
 #include <mutex>
@@ -23,19 +23,14 @@ bool is_dormant(flifo_admission_t admission) {
 
 void begin() {
   on.store(true, std::memory_order_release);
-  stages::pause();
-  server::set_statement_events(false);
+  server::set_events(false);
 }
 
 void end() {
   periods.fetch_add(1, std::memory_order_relaxed);
-  server::set_statement_events(true);
-  stages::resume();
+  server::set_events(true);
   on.store(false, std::memory_order_release);
 }
-
-// Also false if the plugin is being removed: INSTALL needs the stages then.
-bool may_sleep() { return !server::has_pool_of_threads() && server::is_only_audit_plugin(); }
 
 }  // namespace
 
@@ -45,7 +40,7 @@ unsigned period() { return periods.load(std::memory_order_relaxed); }
 void update(flifo_admission_t admission) {
   wake(admission);
   if (!is_dormant(admission)) return;
-  const bool may = may_sleep();
+  const bool may = server::may_sleep();
   bool has_begun = false;
   {
     std::lock_guard<std::mutex> guard(change);
@@ -53,8 +48,7 @@ void update(flifo_admission_t admission) {
     if (has_begun) begin();
     if (!may && is_on()) end();
   }
-  // Another plugin may have come in between. One that comes later switches the events on itself.
-  if (has_begun && !server::is_only_audit_plugin()) server::set_statement_events(true);
+  if (has_begun) server::restore_events_of_others();
 }
 
 void wake(flifo_admission_t admission) {

@@ -2,21 +2,18 @@
 //
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// An adaptive limit that is not in force needs only to know how many statements run and how many end. The server's callbacks around
-// the wait for a client's next command show both, so the plugin switches off what costs more: the audit events of statements, and
-// the stages.
+// An adaptive limit that is not in force needs only to know how many statements run and how many end. The wait for a client's next
+// command shows both, so the plugin switches off what costs more: the server's reports of statements and commits.
 //
-//   awake    events and stages are on; a connection may hold a slot
+//   awake    all events are on; a connection may hold a slot
 //   dormant  a connection enters uncounted when its client's command arrives, and exits when it waits for the next
 //
 // What a connection did while the plugin was dormant is not known. Dormant periods are counted as they end, and a connection with an
 // older count is treated like a connection from before INSTALL: a statement under way bypasses, and the session may hold locks.
 //
-// Failure: beside another audit plugin, which needs the events, and under a pool of threads, whose idle connections do not wait, the
-// plugin stays awake.
+// Failure: where the server needs the events for another plugin, or idle connections do not wait (`server::may_sleep`), the plugin
+// stays awake.
 #pragma once
-
-#include "server.h"
 
 #include <flifo.h>
 

@@ -1,12 +1,12 @@
-// One client connection as admission sees it, and the map from the server's THD to it.
+// One client connection as admission sees it, and the map from the server's thread to it.
 //
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// The server empties its own storage for a plugin's state (`thd_setspecific`, session variables) at COM_CHANGE_USER and
-// before the connection's last event. A slot held at that moment would leak, so the plugin keeps a map.
+// Servers empty their storage for a plugin's state (such as session variables) when a connection changes its user, and before the
+// connection's last event. A slot held at that moment would leak, so the plugin keeps a map.
 //
-// Memory of a connection is reused, never freed: a stale pointer stays readable, and its `thd` is null or another's. Only the
-// thread that serves the connection touches it, except `thd` and `queue.state`.
+// Memory of a connection is reused, never freed: a stale pointer stays readable, and its `thread` is null or another's. Only the
+// thread that serves the connection touches it, except `thread` and `queue.phase`.
 //
 // Failure: without memory, or with more connections than the scheduler has sessions, `get` returns null and the statement
 // bypasses admission.
@@ -18,6 +18,7 @@
 #include "queueing.h"
 #include "rowlocks.h"
 #include "server.h"
+#include "statement.h"
 #include "waits.h"
 
 #include <flifo.h>
@@ -28,8 +29,8 @@ namespace flifo {
 
 // On cache lines of its own, since the connections next to it run on other CPUs.
 struct alignas(64) Connection {
-  // The THD it belongs to; null if it is free.
-  std::atomic<MYSQL_THD> thd{nullptr};
+  // The server's thread it belongs to; null if it is free.
+  std::atomic<server::Thread *> thread{nullptr};
   unsigned long thread_id;
   flifo_session_t session;
   flifo_canceller_t canceller;
@@ -38,7 +39,7 @@ struct alignas(64) Connection {
   // `dormancy::period` when the connection was last seen awake.
   unsigned dormant_period;
   lifecycle::Account account;
-  lifecycle::Statement statement;
+  Statement statement;
   Packet packet;
   Holdings holdings;
   waits::State waits;
@@ -49,12 +50,12 @@ struct alignas(64) Connection {
 
 namespace connections {
 
-// Returns this THD's connection, a new one if there is none; null if there is no memory or session left.
-Connection *get(MYSQL_THD thd);
-// Returns this THD's connection; null if there is none.
-Connection *find(MYSQL_THD thd);
+// Returns this thread's connection, a new one if there is none; null if there is no memory or session left.
+Connection *get(server::Thread *thread);
+// Returns this thread's connection; null if there is none.
+Connection *find(server::Thread *thread);
 // Ends the connection and releases its slot.
-void end(MYSQL_THD thd);
+void end(server::Thread *thread);
 // Calls `visit` with every connection there ever was, ended ones included.
 void each(void (*visit)(Connection &));
 // Opens the map for sessions of this scheduler.

@@ -16,7 +16,7 @@ namespace {
 
 struct Shard {
   std::mutex mutex;
-  std::unordered_map<MYSQL_THD, Connection *> map;
+  std::unordered_map<server::Thread *, Connection *> map;
 };
 constexpr unsigned SHARDS = 64;
 
@@ -31,9 +31,9 @@ flifo_admission_t admission;
 // The connection that this thread served last.
 thread_local Connection *served = nullptr;
 
-Shard &shard_of(MYSQL_THD thd) {
-  // THDs are large and aligned, so their low bits are equal.
-  const auto address = reinterpret_cast<uintptr_t>(thd);
+Shard &shard_of(server::Thread *thread) {
+  // A server's objects of connections are large and aligned, so their low bits are equal.
+  const auto address = reinterpret_cast<uintptr_t>(thread);
   return shards[(address >> 12 ^ address >> 18) % SHARDS];
 }
 
@@ -59,14 +59,14 @@ void give_back(Connection *connection) {
 
 // Ends a connection that is no longer in the map.
 void end(Connection &connection) {
-  connection.thd.store(nullptr, std::memory_order_release);
+  connection.thread.store(nullptr, std::memory_order_release);
   // The server's thread has left `flifo_enter`, but a wait callback may still run when the plugin is unloaded.
   while (flifo_session_free(connection.session) == FLIFO_IN_USE) sched_yield();
   flifo_canceller_free(connection.canceller);
   give_back(&connection);
 }
 
-Connection *make(MYSQL_THD thd) {
+Connection *make(server::Thread *thread) {
   Connection *connection = allocate();
   if (connection == nullptr) return nullptr;
   // `end` accepts zero handles.
@@ -77,7 +77,7 @@ Connection *make(MYSQL_THD thd) {
     end(*connection);
     return nullptr;
   }
-  connection->thread_id = thd_get_thread_id(thd);
+  connection->thread_id = server::id(thread);
   connection->dormant_period = dormancy::period();
   connection->account = {};
   connection->statement = {};
@@ -88,51 +88,51 @@ Connection *make(MYSQL_THD thd) {
   return connection;
 }
 
-// A server thread without an end event leaves its connection behind; its THD's address may be reused.
-bool is_stale(const Connection &connection, MYSQL_THD thd) {
-  return connection.thread_id != thd_get_thread_id(thd);
+// A server thread without an end event leaves its connection behind; the thread's address may be reused.
+bool is_stale(const Connection &connection, server::Thread *thread) {
+  return connection.thread_id != server::id(thread);
 }
 
 }  // namespace
 
-Connection *find(MYSQL_THD thd) {
-  // Relaxed: this thread wrote it, or took over the THD under a lock of the server.
-  if (served != nullptr && served->thd.load(std::memory_order_relaxed) == thd) return served;
-  Shard &shard = shard_of(thd);
+Connection *find(server::Thread *thread) {
+  // Relaxed: this thread wrote it, or took over the connection under a lock of the server.
+  if (served != nullptr && served->thread.load(std::memory_order_relaxed) == thread) return served;
+  Shard &shard = shard_of(thread);
   std::lock_guard<std::mutex> guard(shard.mutex);
-  const auto found = shard.map.find(thd);
+  const auto found = shard.map.find(thread);
   return found == shard.map.end() ? nullptr : served = found->second;
 }
 
-Connection *get(MYSQL_THD thd) {
-  Connection *connection = find(thd);
-  if (connection != nullptr && is_stale(*connection, thd)) {
-    end(thd);
+Connection *get(server::Thread *thread) {
+  Connection *connection = find(thread);
+  if (connection != nullptr && is_stale(*connection, thread)) {
+    end(thread);
     connection = nullptr;
   }
   if (connection != nullptr || !is_open.load(std::memory_order_acquire)) return connection;
-  Shard &shard = shard_of(thd);
+  Shard &shard = shard_of(thread);
   std::lock_guard<std::mutex> guard(shard.mutex);
   // Again, since `close` takes the lock after it has closed.
   if (!is_open.load(std::memory_order_acquire)) return nullptr;
-  connection = make(thd);
+  connection = make(thread);
   if (connection == nullptr) return nullptr;
   try {
-    shard.map.emplace(thd, connection);
+    shard.map.emplace(thread, connection);
   } catch (const std::bad_alloc &) {
     end(*connection);
     return nullptr;
   }
-  connection->thd.store(thd, std::memory_order_release);
+  connection->thread.store(thread, std::memory_order_release);
   return served = connection;
 }
 
-void end(MYSQL_THD thd) {
-  Shard &shard = shard_of(thd);
+void end(server::Thread *thread) {
+  Shard &shard = shard_of(thread);
   Connection *connection;
   {
     std::lock_guard<std::mutex> guard(shard.mutex);
-    const auto found = shard.map.find(thd);
+    const auto found = shard.map.find(thread);
     if (found == shard.map.end()) return;
     connection = found->second;
     shard.map.erase(found);
@@ -154,7 +154,7 @@ void close() {
   is_open.store(false, std::memory_order_release);
   for (Shard &shard : shards) {
     std::lock_guard<std::mutex> guard(shard.mutex);
-    for (const auto &[thd, connection] : shard.map) end(*connection);
+    for (const auto &[thread, connection] : shard.map) end(*connection);
     shard.map.clear();
   }
 }

@@ -1,15 +1,25 @@
-// The status variables, and the hint for an administrator whose own statements bypass admission.
+// What the status variables show, and the hint for an administrator whose own statements bypass admission.
 //
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// SHOW STATUS takes one snapshot of the scheduler. All variables are numbers, which exporters collect, except `Flifo_level`
-// and `Flifo_note`.
+// A report takes one snapshot of the scheduler. All rows are numbers, which exporters collect, except three texts.
 #pragma once
 
-#include "server.h"
+#include <cstddef>
 
 namespace flifo::status {
 
+// A status variable, by its name behind `Flifo_`.
+struct Row {
+  const char *name;
+  // Null: `number` counts.
+  const char *text;
+  unsigned long long number;
+};
+constexpr size_t ROWS_MAX = 40;
+
+// Fills the rows with what is true now; returns their number.
+size_t report(Row (&rows)[ROWS_MAX]);
 // The plugin is loaded: all counts are 0, and `Flifo_level` is "statements".
 void open();
 // Sets `Flifo_level`, what the plugin does on this server.
@@ -20,7 +30,5 @@ void count_bypass();
 void count_refusal();
 // Warns in the error log, once, if many statements ran and all bypassed admission. For the watcher.
 void warn_if_all_bypass();
-// The variables, for the plugin's declaration.
-extern st_mysql_show_var variables[];
 
 }  // namespace flifo::status
