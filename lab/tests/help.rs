@@ -5,7 +5,7 @@ mod common;
 use common::flifo;
 use common::golden::Cases;
 
-const COMMANDS: [&[&str]; 10] = [
+const COMMANDS: [&[&str]; 11] = [
     &[],
     &["sweep"],
     &["bench"],
@@ -16,6 +16,7 @@ const COMMANDS: [&[&str]; 10] = [
     &["check"],
     &["stat"],
     &["report"],
+    &["figures"],
 ];
 
 #[test]

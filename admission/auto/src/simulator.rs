@@ -5,7 +5,7 @@ use super::{Controller, Sample, State};
 /// The time of a step, ns.
 const STEP_NS: u64 = 1_000_000;
 const TICK_STEPS: u64 = 10;
-/// How long the host runs something else, and what it leaves meanwhile.
+/// How long an interruption by the host lasts, and the share of the CPU that it leaves.
 const INTERRUPTION_STEPS: u32 = 25;
 const INTERRUPTED_SHARE: f64 = 0.3;
 
