@@ -1,7 +1,7 @@
 //! The plugin with its default setting: dormant while no limit is in force, and awake in time.
 
 use std::process::Command;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -20,6 +20,7 @@ pub(crate) fn subject() -> Subject {
             ("a_procedure_begun_in_dormancy", a_procedure_begun_in_dormancy),
             ("a_role_taken_in_dormancy", a_role_taken_in_dormancy),
             ("a_crowd_wakes_it", a_crowd_wakes_it),
+            ("auto_finds_a_crowd", auto_finds_a_crowd),
             ("another_audit_plugin_sees_all", another_audit_plugin_sees_all),
             ("to_and_fro_under_load", to_and_fro_under_load),
         ],
@@ -127,19 +128,36 @@ fn a_role_taken_in_dormancy(server: &PrivateServer) {
     root.query_drop("DROP ROLE operators").unwrap();
 }
 
+/// Two hundred clients that update one row, while `meanwhile` runs.
+fn on_one_row(server: &PrivateServer, meanwhile: impl FnOnce()) {
+    let client = |_, stop: &AtomicBool| {
+        let mut client = app(server);
+        while !stop.load(Ordering::Relaxed) {
+            run(&mut client, "UPDATE t SET k = k + 1 WHERE id = 7").unwrap();
+        }
+    };
+    crowd(200, client, meanwhile);
+}
+
+fn is_awake(server: &PrivateServer) -> bool {
+    ["comparing", "limited"].contains(&state(server).as_str())
+}
+
 fn a_crowd_wakes_it(server: &PrivateServer) {
     fall_asleep(server);
-    crowd(
-        200,
-        |_, stop| {
-            let mut client = app(server);
-            while !stop.load(Ordering::Relaxed) {
-                run(&mut client, "UPDATE t SET k = k + 1 WHERE id = 7").unwrap();
-            }
-        },
-        || until("it is awake", || ["comparing", "limited"].contains(&state(server).as_str())),
-    );
+    on_one_row(server, || until("it is awake", || is_awake(server)));
     until("it is dormant again", || state(server) == "calm");
+    empty(server);
+}
+
+/// A DBA tries the server without a limit, and then with the default again.
+fn auto_finds_a_crowd(server: &PrivateServer) {
+    set(server, "thread_concurrency", "0");
+    on_one_row(server, || {
+        until("they collide", || server.status_number("Threads_running").unwrap() > 50);
+        set(server, "thread_concurrency", "auto");
+        until("it is awake", || is_awake(server));
+    });
     empty(server);
 }
 
