@@ -109,24 +109,11 @@ int deinit(void *) {
   return 0;
 }
 
-// The text of a statement and what follows from it.
-class Statement {
- public:
-  explicit Statement(const abi::QueryEvent &event)
-      : length(static_cast<unsigned>(event.query.length)), text(event.query.str == nullptr ? "" : event.query.str, event.query.str == nullptr ? 0 : length) {
-    Lexer lexer(event.query.str, event.query.str + (event.query.str == nullptr ? 0 : length));
-    first = lexer.next();
-  }
-  Purpose purpose() const { return text.purpose(); }
-  bool sets_role() const { return text.sets_role(); }
-  // The server reports the beginning or the end of these, but not both.
-  bool is_install() const { return first.is("install") || first.is("uninstall"); }
+// The text of a statement, which may be missing.
+abi::Text text_of(const abi::QueryEvent &event) { return event.query.str == nullptr ? abi::Text{"", 0} : event.query; }
 
- private:
-  unsigned length;
-  Text text;
-  Token first;
-};
+// UNINSTALL PLUGIN must run when all slots are taken, too.
+bool is_uninstall(const abi::Text &text) { return Lexer(text.str, text.str + text.length).next().is("uninstall"); }
 
 void see_transaction(Connection &connection, bool is_in) {
   if (connection.is_in_transaction == is_in) return;
@@ -161,12 +148,13 @@ int on_begin(THD *thd, const abi::QueryEvent &event) {
   // Inside a text EXECUTE.
   if (connection->depth++ != 0) return 0;
   if (!settings::is_on()) return 0;
-  const Statement statement(event);
+  const abi::Text text = text_of(event);
+  const Text statement(text.str, static_cast<unsigned>(text.length));
   if (!connection->is_account_known) connection->is_administrator = server::is_administrator(thd);
   // A new role counts from the next statement on.
   connection->is_account_known = !statement.sets_role();
-  if (connection->is_administrator || statement.is_install()) return 0;
-  const int refused = acquire(*connection, thd, statement.purpose());
+  if (connection->is_administrator) return 0;
+  const int refused = acquire(*connection, thd, is_uninstall(text) ? Purpose::URGENT : statement.purpose());
   if (refused != 0) connection->depth = 0;
   return refused;
 }

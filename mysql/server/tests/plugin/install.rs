@@ -1,12 +1,11 @@
 //! The plugin comes and goes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 
 use flifo_mysql::mysql::prelude::Queryable;
 use flifo_mysql::{Error, PrivateServer, mysql};
 
-use super::support::{Test, app, ensure_plugin, execute, rest, run, set, until};
+use super::support::{Test, app, beside, ensure_plugin, execute, rest, run, set, until};
 
 pub(crate) const TESTS: &[Test] =
     &[("comes_and_goes", comes_and_goes), ("comes_and_goes_under_load", comes_and_goes_under_load)];
@@ -49,32 +48,22 @@ fn install_again(server: &PrivateServer) {
 
 /// Clients that work and reconnect; the plugin that was removed ends with the last connection that it served.
 fn comes_and_goes_under_load(server: &PrivateServer) {
-    let stop = AtomicBool::new(false);
-    thread::scope(|scope| {
-        for _ in 0..6 {
-            scope.spawn(|| {
-                while !stop.load(Ordering::Relaxed) {
-                    let mut client = app(server);
-                    for _ in 0..5 {
-                        run(&mut client, "SELECT * FROM t").unwrap();
-                        run(&mut client, "UPDATE t SET k = k + 1 WHERE id = 1").unwrap();
-                        execute(&mut client, "SELECT SLEEP(0.001)").unwrap();
-                    }
-                }
-            });
-        }
-        let work = || {
-            for _ in 0..20 {
-                until("clients are admitted", || server.status_number("Flifo_admitted").unwrap() > 20);
-                server.administer(UNINSTALL).unwrap();
-                install_again(server);
-                set(server, "thread_concurrency", 1);
+    let client = |_: usize, stop: &AtomicBool| {
+        while !stop.load(Ordering::Relaxed) {
+            let mut client = app(server);
+            for _ in 0..5 {
+                run(&mut client, "SELECT * FROM t").unwrap();
+                run(&mut client, "UPDATE t SET k = k + 1 WHERE id = 1").unwrap();
+                execute(&mut client, "SELECT SLEEP(0.001)").unwrap();
             }
-        };
-        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
-        stop.store(true, Ordering::Relaxed);
-        if let Err(panic) = result {
-            std::panic::resume_unwind(panic);
+        }
+    };
+    beside(6, client, || {
+        for _ in 0..20 {
+            until("clients are admitted", || server.status_number("Flifo_admitted").unwrap() > 20);
+            server.administer(UNINSTALL).unwrap();
+            install_again(server);
+            set(server, "thread_concurrency", 1);
         }
     });
     ensure_plugin(server);

@@ -1,13 +1,15 @@
 //! Statements that are killed in the queue.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use flifo_mysql::PrivateServer;
 use flifo_mysql::mysql::prelude::Queryable;
 
-use super::support::{Holder, INTERRUPTED, Running, Test, code};
+use super::support::{Holder, INTERRUPTED, Running, Test, beside, code, run, set, until};
 
-pub(crate) const TESTS: &[Test] = &[("both_kinds_of_kill", both_kinds_of_kill)];
+pub(crate) const TESTS: &[Test] =
+    &[("both_kinds_of_kill", both_kinds_of_kill), ("many_at_any_moment", many_at_any_moment)];
 
 /// A killed statement ends although no slot is free, and soon. The fastest of some counts: the machine may be busy.
 fn both_kinds_of_kill(server: &PrivateServer) {
@@ -44,4 +46,50 @@ fn both_kinds_of_kill(server: &PrivateServer) {
     assert!(holder.still_holds());
     let updated: Option<u64> = root.query_first("SELECT k FROM test.t WHERE id = 3").unwrap();
     assert_eq!(updated, Some(0), "a procedure that was killed in the queue has run");
+}
+
+/// What clients do under attack. Some of it waits, some works, some holds locks.
+const MIX: [&str; 8] = [
+    "SELECT * FROM t",
+    "DO SLEEP(0.002)",
+    "UPDATE t SET k = k + 1 WHERE id = 1",
+    "BEGIN; UPDATE t SET k = k + 1 WHERE id = 1; UPDATE t SET k = k + 1 WHERE id = 2; COMMIT",
+    "BEGIN; UPDATE t SET k = k + 1 WHERE id = 2; DO SLEEP(0.001); UPDATE t SET k = k + 1 WHERE id = 1; COMMIT",
+    "CALL two()",
+    "DO GET_LOCK('name', 1); DO SLEEP(0.001); DO RELEASE_LOCK('name')",
+    "SELECT 1; SELECT no_such_column; SELECT 3",
+];
+
+/// Statements and connections are killed in whatever they do; no slot is lost.
+fn many_at_any_moment(server: &PrivateServer) {
+    const KILLS: usize = 300;
+    set(server, "thread_concurrency", 2);
+    let client = |mut number: usize, stop: &AtomicBool| {
+        while !stop.load(Ordering::Relaxed) {
+            // Killed while it connects, too.
+            let Ok(mut connection) = server.connect("app") else { continue };
+            if connection.select_db("test").is_err() {
+                continue;
+            }
+            // An error that is no kill leaves the connection open.
+            while !stop.load(Ordering::Relaxed) && connection.ping().is_ok() {
+                let _ = run(&mut connection, MIX[number % MIX.len()]);
+                number += 1;
+            }
+        }
+    };
+    let mut root = server.connect("root").unwrap();
+    let mut killed = 0;
+    beside(12, client, || {
+        until("enough are killed", || {
+            let text = "SELECT processlist_id FROM performance_schema.threads WHERE processlist_user = 'app'";
+            let clients: Vec<u64> = root.query(text).unwrap();
+            for client in clients.iter().take(4) {
+                let kind = if killed % 3 == 0 { "CONNECTION" } else { "QUERY" };
+                // It may be gone.
+                killed += usize::from(root.query_drop(format!("KILL {kind} {client}")).is_ok());
+            }
+            killed >= KILLS
+        });
+    });
 }

@@ -2,7 +2,7 @@
 
 use std::fs::OpenOptions;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -119,6 +119,25 @@ pub(crate) fn code<T>(result: mysql::Result<T>) -> u16 {
         Err(mysql::Error::MySqlError(error)) => error.code,
         Err(other) => panic!("not an answer of the server: {other}"),
     }
+}
+
+/// Runs `clients` threads of `client`, which end once the flag is set, while `work` runs; it is set when that panics, too.
+pub(crate) fn beside(clients: usize, client: impl Fn(usize, &AtomicBool) + Sync, work: impl FnOnce()) {
+    struct Stop<'a>(&'a AtomicBool);
+    impl Drop for Stop<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+    let flag = AtomicBool::new(false);
+    let (client, stop) = (&client, &flag);
+    thread::scope(|scope| {
+        let _end = Stop(stop);
+        for number in 0..clients {
+            scope.spawn(move || client(number, stop));
+        }
+        work();
+    });
 }
 
 /// A statement of a connection of its own, run by a thread of its own.
