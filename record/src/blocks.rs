@@ -1,6 +1,6 @@
 //! The blocks and pictures by name: which rows of which records each shows.
 //!
-//! A new table is a row of [`TABLES`] and a block of that name in a page; `flifo figures` then fills it.
+//! A new table is a row of `TABLES` and a block of that name in a page; `flifo figures` then fills it.
 
 use crate::pages::Records;
 use crate::table::{Axis, Item, Table, list};
