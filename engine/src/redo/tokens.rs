@@ -188,7 +188,7 @@ mod tests {
             assert!(rate(0.001) > 100.0 * CAPACITY as f64);
             let rates: Vec<f64> = (1..=100).map(|percent| rate(f64::from(percent) / 100.0)).collect();
             assert!(rates.windows(2).all(|pair| pair[1] < pair[0]));
-            // From one percent to the next at most by a half, but for the ends.
+            // From one percent to the next by at most a half, except at the ends.
             assert!(rates[1..98].windows(2).all(|pair| pair[1] > 0.5 * pair[0]));
         }
     }

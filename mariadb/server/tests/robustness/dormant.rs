@@ -128,7 +128,7 @@ fn a_role_taken_in_dormancy(server: &PrivateServer) {
     root.query_drop("DROP ROLE operators").unwrap();
 }
 
-/// Two hundred clients that update one row, while `meanwhile` runs.
+/// Two hundred clients that update one row, beside `meanwhile`.
 fn on_one_row(server: &PrivateServer, meanwhile: impl FnOnce()) {
     let client = |_, stop: &AtomicBool| {
         let mut client = app(server);
