@@ -139,6 +139,11 @@ impl Block {
         }
     }
 
+    /// As what a collapse of the open arm counts: the natural logarithm of the work per ns.
+    pub(super) fn collapsed_log_rate(&self) -> f64 {
+        (self.limited_rate / 2.0).ln()
+    }
+
     /// Takes a sample.
     pub(super) fn observe(&mut self, now: Sample) -> Progress {
         match self.phase {

@@ -262,13 +262,19 @@ impl Controller {
         }
     }
 
-    /// No limit has done far less than the limit did just before. That decides, and each collapse makes the next one rarer: the threads
-    /// that run in it leave slowly.
+    /// No limit has done far less than the limit did just before: its block ends early, and counts as half of the limited work.
     fn on_collapse(&mut self, sample: Sample) {
-        if self.held == Arm::Limited && self.state != State::Comparing {
-            self.pair_every_ns = (2 * self.pair_every_ns).min(PAIR_EVERY_NS_MAX_COLLAPSE);
+        let decision = self.pairs.add(self.block.collapsed_log_rate());
+        // Whatever was to come next: the threads that run in a collapse leave slowly.
+        self.pairs.begin_next_with(Arm::Limited);
+        match decision {
+            Decision::Pair(_) if self.state == State::Limited => {
+                self.pair_every_ns = (2 * self.pair_every_ns).min(PAIR_EVERY_NS_MAX_COLLAPSE);
+                self.hold(Arm::Limited, sample);
+            }
+            Decision::Prefer(arm) => self.hold(arm, sample),
+            Decision::Pair(_) | Decision::Measure(_) => self.block.switch(Arm::Limited, sample),
         }
-        self.hold(Arm::Limited, sample);
     }
 
     /// A pair that was measured to check the arm held.

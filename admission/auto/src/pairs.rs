@@ -22,7 +22,8 @@ pub(super) enum Decision {
     Prefer(Arm),
 }
 
-/// The pairs of one comparison. Blocks alternate A B B A, so that a steady change of the load cancels out.
+/// The pairs of one comparison. Blocks alternate A B B A, so that a steady change of the load cancels out; only the
+/// limit follows a collapse.
 #[derive(Debug, Default)]
 pub(super) struct Pairs {
     /// The arm under measurement, if any.
@@ -44,6 +45,11 @@ impl Pairs {
     /// The arm with which the next pair begins: the one measured last.
     pub(super) fn next(&self) -> Arm {
         self.arm.unwrap_or(Arm::Limited)
+    }
+
+    /// Begins the next pair with this arm.
+    pub(super) fn begin_next_with(&mut self, arm: Arm) {
+        self.arm = Some(arm);
     }
 
     /// Takes the log rate of the arm under measurement.
