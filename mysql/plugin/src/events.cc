@@ -119,6 +119,17 @@ int on_event(THD *thd, abi::AuditClass event_class, const void *event) {
   return 0;
 }
 
+void on_wait_end(server::Thread *thread) {
+  Connection *connection = connections::find(thread);
+  if (connection == nullptr) return;
+  const waits::State &waits = connection->waits;
+  const bool is_commit = waits.depth == 1 && !waits.is_commit && waits.kinds[0] == FLIFO_WAIT_LOG_SYNC;
+  lifecycle::on_wait_end(thread);
+  // The wait has ended with a forced entry: without this a procedure that commits never queues.
+  if (is_commit && connection->packet.has_sub_statement() && server::lock_scope(thread).is_statement())
+    connection->statement.must_reacquire = true;
+}
+
 const abi::Audit AUDIT{
     abi::AUDIT_INTERFACE_VERSION,
     nullptr,

@@ -12,10 +12,11 @@
 //
 // GENERAL_STATUS is not used: a prepared CALL has it after each statement of the procedure. NESTED_STATUS_END is not: a trigger's
 // statements have none. While the binary log is open, a COMMIT is one wait as a whole, since the server reports no waits of those that
-// follow another's group commit.
+// follow another's group commit. The server does not report commits inside a procedure: a wait for a log shows them.
 #pragma once
 
 #include "abi.h"
+#include "server.h"
 
 namespace flifo::events {
 
@@ -23,5 +24,7 @@ namespace flifo::events {
 int on_event(THD *thd, abi::AuditClass event_class, const void *event);
 // For the declaration of the plugin: what `on_event` is called with.
 extern const abi::Audit AUDIT;
+// The innermost wait of this thread ends.
+void on_wait_end(server::Thread *thread);
 
 }  // namespace flifo::events

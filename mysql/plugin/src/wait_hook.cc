@@ -2,6 +2,7 @@
 
 #include "wait_hook.h"
 
+#include "events.h"
 #include "exports.h"
 #include "lifecycle.h"
 #include "thread.h"
@@ -45,7 +46,7 @@ void begin(THD *thd, int kind) {
 }
 
 void end(THD *thd) {
-  if (server::Thread *thread = thread_in_wait(thd)) lifecycle::on_wait_end(thread);
+  if (server::Thread *thread = thread_in_wait(thd)) events::on_wait_end(thread);
   end_behind(thd);
 }
 

@@ -6,9 +6,12 @@
 //! Without a server they are skipped and say so; `FLIFO_REQUIRE_MYSQL=1` makes that a failure.
 
 mod admission;
+mod holders;
+mod inside;
 mod install;
 mod kill;
 mod pool;
+mod settings;
 mod support;
 mod waits;
 
@@ -23,7 +26,16 @@ use support::{Test, populate, rest};
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
-    let tests: Vec<Test> = [admission::TESTS, kill::TESTS, waits::TESTS, install::TESTS].concat();
+    let tests: Vec<Test> = [
+        admission::TESTS,
+        holders::TESTS,
+        inside::TESTS,
+        settings::TESTS,
+        kill::TESTS,
+        waits::TESTS,
+        install::TESTS,
+    ]
+    .concat();
     let Some(installation) = Installation::find() else {
         let root = Installation::expected_root();
         eprintln!(
