@@ -48,10 +48,6 @@ bool can_refuse();
 // that took too long. Null: the statement was killed.
 void refuse(Thread *thread, const char *text);
 
-// Whether a wait for a row lock keeps its slot, as rowlocks.h explains. Otherwise the slot is released for that wait, and the scheduler
-// bounds the number of waiters.
-extern const bool KEEPS_SLOT_FOR_ROW_LOCK;
-
 // Whether dormancy is possible: idle connections report a network wait, no other plugin needs the events, and this one is not being
 // removed. May take locks of the server.
 bool may_sleep();

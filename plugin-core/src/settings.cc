@@ -52,12 +52,10 @@ void fill(flifo_config_t &config) {
       is_auto ? std::min(2 * cpus(), LIMIT_MAX) : static_cast<unsigned>(values.thread_concurrency);
   config.adaptive = is_auto;
   config.concurrency_tickets = TICKETS;
+  config.wait_mask = waits::MASK;
   config.io_depth = values.io_depth;
-  if (server::KEEPS_SLOT_FOR_ROW_LOCK) {
-    config.wait_mask = waits::MASK;
-    // The limit itself bounds the waiters.
-    config.lock_waiters_max = 0;
-  }
+  // Waiters keep their slots here, so the limit itself bounds them.
+  config.lock_waiters_max = 0;
   config.queue_limit = values.max_queue;
   config.queue_timeout_ns = values.queue_timeout_ms * 1000000ULL;
   config.quantum_ns = values.quantum_us * 1000ULL;

@@ -15,7 +15,7 @@ struct Connection;
 
 namespace waits {
 
-// The waits that release the slot where those for row locks keep it (see rowlocks.h): all others.
+// The waits that release the slot: all except those for row locks (see rowlocks.h).
 constexpr unsigned MASK = FLIFO_WAIT_MASK_ALL & ~(1U << FLIFO_WAIT_ROW_LOCK);
 
 struct State {

@@ -51,8 +51,6 @@ void refuse(Thread *thread, const char *text) {
   thread->refusals.push_back(text == nullptr ? "" : text);
 }
 
-const bool KEEPS_SLOT_FOR_ROW_LOCK = true;
-
 bool may_sleep() { return fake::server.may_sleep; }
 void set_events(bool are_on) { fake::server.has_events = are_on; }
 void restore_events_of_others() {

@@ -107,8 +107,6 @@ void restore_events_of_others() {
   if (!exports::is_only_audit_plugin()) exports::set_statement_events(true);
 }
 
-const bool KEEPS_SLOT_FOR_ROW_LOCK = true;
-
 void warn(const char *text) { my_printf_error(ER_UNKNOWN_ERROR, "flifo: %s", ME_ERROR_LOG_ONLY | ME_WARNING, text); }
 
 const char *const ALL_BYPASS =

@@ -62,8 +62,6 @@ void refuse(Thread *thread, const char *text) {
     exports::fail(abi::ERROR_LOCK_WAIT_TIMEOUT, text);
 }
 
-const bool KEEPS_SLOT_FOR_ROW_LOCK = false;
-
 // Never: without a wait for the client's command, statements would not be counted.
 bool may_sleep() { return false; }
 void set_events(bool) {}
