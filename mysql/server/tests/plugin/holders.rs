@@ -11,6 +11,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("a_global_read_lock", a_global_read_lock),
     ("open_transactions", open_transactions),
     ("a_prepared_get_lock", a_prepared_get_lock),
+    ("init_connect_is_not_refused", init_connect_is_not_refused),
     ("a_reset_ends_all_locks", a_reset_ends_all_locks),
     ("a_holder_goes_before_others", a_holder_goes_before_others),
 ];
@@ -38,6 +39,8 @@ fn holders_of_session_locks(server: &PrivateServer) {
     server.administer("GRANT BACKUP_ADMIN ON *.* TO app@localhost").unwrap();
     server.administer("DROP PROCEDURE IF EXISTS test.takes").unwrap();
     server.administer("CREATE PROCEDURE test.takes() BEGIN DO GET_LOCK('p', 1); END").unwrap();
+    server.administer("DROP PROCEDURE IF EXISTS test.releases").unwrap();
+    server.administer("CREATE PROCEDURE test.releases() BEGIN SELECT RELEASE_LOCK('p'); END").unwrap();
     for (take, release) in [
         ("LOCK TABLES t WRITE", "UNLOCK TABLES"),
         ("DO GET_LOCK('n', 1)", "DO RELEASE_LOCK('n')"),
@@ -45,6 +48,8 @@ fn holders_of_session_locks(server: &PrivateServer) {
         ("SET @got = GET_LOCK('n', 1)", "SELECT RELEASE_ALL_LOCKS()"),
         ("SELECT 1; SELECT GET_LOCK('n', 1); SELECT 2", "DO RELEASE_ALL_LOCKS()"),
         ("CALL takes()", "DO RELEASE_LOCK('p')"),
+        ("DO GET_LOCK('p', 1); CALL takes()", "DO RELEASE_LOCK('p'), RELEASE_LOCK('p')"),
+        ("CALL takes()", "SELECT 1; CALL releases()"),
         ("LOCK INSTANCE FOR BACKUP", "UNLOCK INSTANCE"),
         ("HANDLER t OPEN", "HANDLER t CLOSE"),
     ] {
@@ -110,6 +115,21 @@ fn a_prepared_get_lock(server: &PrivateServer) {
     set(server, "queue_timeout", 50);
     is_not_refused(&mut binary, "GET_LOCK, binary protocol");
     is_not_refused(&mut text, "GET_LOCK by EXECUTE");
+    assert!(holder.still_holds());
+}
+
+/// The server closes the connection if `init_connect` fails.
+fn init_connect_is_not_refused(server: &PrivateServer) {
+    server.administer("SET GLOBAL init_connect = 'UPDATE test.t SET k = 9 WHERE id = 1'").unwrap();
+    let holder = Holder::of_the_only_slot(server);
+    set(server, "queue_timeout", 50);
+    let mut client = server.connect("app").unwrap();
+    run(&mut client, "USE test").unwrap();
+    is_refused(&mut client, "init_connect");
+    let k: Option<u32> =
+        server.connect("root").unwrap().query_first("SELECT k FROM test.t WHERE id = 1").unwrap();
+    server.administer("SET GLOBAL init_connect = ''").unwrap();
+    assert_eq!(k, Some(9), "init_connect did not run");
     assert!(holder.still_holds());
 }
 

@@ -118,8 +118,9 @@ fn a_procedure_queues_after_its_commit(server: &PrivateServer) {
     let holder = Holder::of_the_only_slot(server);
     holder.until_queued(1);
     assert!(holder.still_holds() && !procedure.is_over());
-    server.administer(&format!("KILL {}", procedure.id)).unwrap();
-    assert!(procedure.end().0.is_err());
+    server.administer(&format!("KILL QUERY {}", procedure.id)).unwrap();
+    assert_eq!(code(procedure.end().0), INTERRUPTED);
+    assert!(holder.still_holds());
 }
 
 /// While it runs, and while it queues.
