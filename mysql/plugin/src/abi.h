@@ -179,18 +179,8 @@ struct WaitFunctions {
 static_assert(sizeof(WaitFunctions) == 24);
 
 // Kinds of wait.
-enum : int {
-  WAIT_SLEEP = 1,
-  WAIT_DISK = 2,
-  WAIT_ROW_LOCK = 3,
-  WAIT_GLOBAL_LOCK = 4,
-  WAIT_METADATA_LOCK = 5,
-  WAIT_TABLE_LOCK = 6,
-  WAIT_USER_LOCK = 7,
-  WAIT_BINLOG = 8,
-  WAIT_GROUP_COMMIT = 9,
-  WAIT_SYNC = 10,
-};
+constexpr int WAIT_SLEEP = 1, WAIT_DISK = 2, WAIT_ROW_LOCK = 3, WAIT_GLOBAL_LOCK = 4, WAIT_METADATA_LOCK = 5, WAIT_TABLE_LOCK = 6,
+              WAIT_USER_LOCK = 7, WAIT_GROUP_COMMIT = 9, WAIT_SYNC = 10;
 
 // Errors that clients know.
 constexpr unsigned ERROR_LOCK_WAIT_TIMEOUT = 1205, ERROR_ACCESS_DENIED = 1227, ERROR_WRONG_VALUE = 1231, ERROR_INTERRUPTED = 1317;

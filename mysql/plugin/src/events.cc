@@ -21,16 +21,6 @@ Event of(const abi::QueryEvent &event, Request request, unsigned long long numbe
   return {request, event.status != 0, false, text.str, static_cast<unsigned>(text.length), number};
 }
 
-void see_begin(Session &session, const abi::QueryEvent &event) {
-  const abi::Text text = text_of(event);
-  session.see_begin(text.str, text.length);
-}
-
-void see_end(Session &session, const abi::QueryEvent &event) {
-  const abi::Text text = text_of(event);
-  if (event.status == 0) session.see_end(text.str, text.length);
-}
-
 bool is_kept_out(const Connection &connection) { return connection.statement.kept_out != FLIFO_OK; }
 
 // The core has failed a statement that it refused; the server fails a killed one only later.
@@ -59,7 +49,7 @@ int on_begin(server::Thread *thread, const abi::QueryEvent &event) {
     }
     if (server::command(thread).is_commit()) lifecycle::on_commit_begin(thread);
   }
-  see_begin(session, event);
+  session.see_begin(text_of(event));
   return 0;
 }
 
@@ -67,8 +57,8 @@ int on_begin_inside(server::Thread *thread, const abi::QueryEvent &event) {
   Connection *connection = connections::find(thread);
   if (connection == nullptr || !connection->statement.is_active) return 0;
   // Its end is not reported, or not seen.
-  see_begin(session_of(*connection), event);
-  see_end(session_of(*connection), event);
+  session_of(*connection).see_begin(text_of(event));
+  session_of(*connection).see_end(text_of(event));
   if (connection->statement.bypasses) return 0;
   lifecycle::on_statement_begin(thread, of(event, Request::QUERY, 0));
   fail_if_killed(*connection, thread);
@@ -80,7 +70,7 @@ void on_end(server::Thread *thread, const abi::QueryEvent &event) {
   if (connection == nullptr) return;
   Session &session = session_of(*connection);
   if (session.depth == 0) return;
-  see_end(session, event);
+  if (event.status == 0) session.see_end(text_of(event));
   if (--session.depth == 0) lifecycle::on_statement_end(thread, of(event, Request::OTHER, session.number));
 }
 

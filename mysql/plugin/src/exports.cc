@@ -32,6 +32,13 @@ const abi::WaitFunctions **wait_functions_at;
 
 void *look_up(const char *name) { return dlsym(RTLD_DEFAULT, name); }
 
+void log(bool is_error, const char *line) {
+  if (log_message != nullptr)
+    log_message(&log_handle, is_error ? 0 : 1, "%s", line);
+  else
+    fprintf(stderr, "[%s] flifo: %s\n", is_error ? "ERROR" : "Warning", line);
+}
+
 // Looks up a function or a variable by its name in the server.
 template <class T>
 bool set(T &to, const char *name) {
@@ -59,27 +66,36 @@ const abi::Audit *own_audit() {
 // The same major version, and no older.
 bool fits(int servers, int ours) { return servers >> 8 == ours >> 8 && servers >= ours; }
 
-// The numbers of the statements that matter; -1: not known.
-int select_number, commit_number, rollback_number, execute_number;
+abi::Stage queue_stage{0, "Waiting for admission", 0, "The statement queues for a slot (flifo_thread_concurrency)."};
+thread_local abi::Stage stage_before;
+
+// The kinds of statements by their numbers, and the names of their counters. -1: the number is not known.
+struct {
+  const char *counter;
+  Command::Kind kind;
+  int number;
+} commands[] = {{"select", Command::Kind::SELECT, -1},
+                {"commit", Command::Kind::COMMIT, -1},
+                {"rollback", Command::Kind::ROLLBACK, -1},
+                {"execute_sql", Command::Kind::EXECUTE, -1}};
 
 // Finds the numbers by the server's counters of statements, which lie in the order of the numbers; SELECT is the first.
 bool find_commands() {
-  select_number = commit_number = rollback_number = execute_number = -1;
   const auto *counters = static_cast<const abi::ShowVariable *>(look_up("com_status_vars"));
   const size_t count = size_of("com_status_vars") / sizeof(abi::ShowVariable);
   const auto place_of = [&](const char *name) -> long {
-    for (size_t at = 0; counters != nullptr && at < count; at++)
+    for (size_t at = 0; at < count; at++)
       if (counters[at].name != nullptr && strcmp(counters[at].name, name) == 0) return reinterpret_cast<long>(counters[at].value);
     return -1;
   };
-  const long select = place_of("select"), commit = place_of("commit"), rollback = place_of("rollback"), execute = place_of("execute_sql");
-  if (select < 0 || commit < select || rollback < select || execute < select) return false;
-  const auto number_of = [&](long place) { return static_cast<int>((place - select) / static_cast<long>(sizeof(long long))); };
-  select_number = 0;
-  commit_number = number_of(commit);
-  rollback_number = number_of(rollback);
-  execute_number = number_of(execute);
-  return true;
+  const long first = place_of("select");
+  bool is_found = first >= 0;
+  for (auto &command : commands) {
+    const long place = place_of(command.counter);
+    is_found = is_found && place >= first;
+    command.number = is_found ? static_cast<int>((place - first) / static_cast<long>(sizeof(long long))) : -1;
+  }
+  return is_found;
 }
 
 char misfit[200];
@@ -128,6 +144,10 @@ const char *find() {
   if (!set(test_options, "thd_test_options"))
     missing = "the server does not export thd_test_options: no statement is refused";
   set(stage_service, "psi_stage_service");
+  if (stage_service != nullptr && *stage_service != nullptr) {
+    abi::Stage *stages[] = {&queue_stage};
+    (*stage_service)->register_stages("flifo", stages, 1);
+  }
   if (!set(to_stage, "thd_enter_stage") || stage_service == nullptr)
     missing = "the server does not export thd_enter_stage and psi_stage_service: queued statements are not shown";
   set(send_kill_message, "thd_set_kill_status");
@@ -149,19 +169,8 @@ void open_log(void *plugin) {
   set(log_message, "_Z21my_plugin_log_messagePPv16plugin_log_levelPKcz");
 }
 
-void log_error(const char *line) {
-  if (log_message != nullptr)
-    log_message(&log_handle, 0, "%s", line);
-  else
-    fprintf(stderr, "[ERROR] flifo: %s\n", line);
-}
-
-void log_warning(const char *line) {
-  if (log_message != nullptr)
-    log_message(&log_handle, 1, "%s", line);
-  else
-    fprintf(stderr, "[Warning] flifo: %s\n", line);
-}
+void log_error(const char *line) { log(true, line); }
+void log_warning(const char *line) { log(false, line); }
 
 THD *current() { return current_thd == nullptr ? nullptr : current_thd(); }
 unsigned long thread_id(THD *thd) { return get_thread_id == nullptr ? 0 : get_thread_id(thd); }
@@ -171,24 +180,21 @@ long long options(THD *thd, long long bits) { return test_options == nullptr ? b
 
 Command::Kind command_kind(THD *thd) {
   const int number = sql_command == nullptr ? -1 : sql_command(thd);
-  if (number < 0) return Command::Kind::OTHER;
-  if (number == select_number) return Command::Kind::SELECT;
-  if (number == commit_number) return Command::Kind::COMMIT;
-  if (number == rollback_number) return Command::Kind::ROLLBACK;
-  return number == execute_number ? Command::Kind::EXECUTE : Command::Kind::OTHER;
+  for (const auto &command : commands)
+    if (number >= 0 && command.number == number) return command.kind;
+  return Command::Kind::OTHER;
 }
 
 bool logs_changes(THD *thd) { return binlog_format != nullptr && binlog_format(thd) != abi::NO_BINLOG; }
 bool has_init_connect() { return init_connect != nullptr && init_connect->length != 0; }
 bool can_refuse() { return print_error != nullptr && test_options != nullptr; }
 
-void enter_stage(THD *thd, const abi::Stage &stage, abi::Stage *before) {
-  if (to_stage != nullptr) to_stage(thd, &stage, before, "flifo", "flifo", 0);
+void enter_queue_stage(THD *thd) {
+  if (to_stage != nullptr) to_stage(thd, &queue_stage, &stage_before, "flifo", "flifo", 0);
 }
 
-void register_stage(abi::Stage &stage) {
-  abi::Stage *stages[] = {&stage};
-  if (stage_service != nullptr && *stage_service != nullptr) (*stage_service)->register_stages("flifo", stages, 1);
+void leave_queue_stage(THD *thd) {
+  if (to_stage != nullptr) to_stage(thd, &stage_before, nullptr, "flifo", "flifo", 0);
 }
 
 void fail(unsigned error, const char *text) {

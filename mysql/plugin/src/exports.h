@@ -1,4 +1,4 @@
-// What the plugin uses of the running server, looked up by name when the plugin is loaded; nothing of the server's is linked.
+// What the plugin uses of the running server, looked up by name when the plugin is loaded. It links no symbol of the server.
 //
 // SPDX-License-Identifier: GPL-2.0-only
 //
@@ -39,10 +39,9 @@ bool logs_changes(THD *thd);
 bool has_init_connect();
 // Whether `fail` works, and `options` are known.
 bool can_refuse();
-// Enters a stage that `register_stage` has made; `before` receives the stage it leaves.
-void enter_stage(THD *thd, const abi::Stage &stage, abi::Stage *before);
-// Shows the stage in the performance schema, too.
-void register_stage(abi::Stage &stage);
+// The thread is shown as waiting for admission, in SHOW PROCESSLIST and in the performance schema.
+void enter_queue_stage(THD *thd);
+void leave_queue_stage(THD *thd);
 // Fails the current statement with this error and text.
 void fail(unsigned error, const char *text);
 // Fails the current statement with the error that belongs to its kill.

@@ -13,7 +13,6 @@
 #include "events.h"
 #include "exports.h"
 #include "settings.h"
-#include "stage.h"
 #include "status.h"
 #include "variables.h"
 #include "wait_hook.h"
@@ -50,7 +49,6 @@ int init(void *plugin) {
   exports::open_log(plugin);
   if (const char *misfit = exports::find_misfit()) return refuse_to_load(misfit);
   if (const char *missing = exports::find()) exports::log_warning(missing);
-  stage::open();
   const SignalsBlocked blocked;
   if (const char *wrong = core::start()) return refuse_to_load(wrong);
   if (wait_hook::hook()) status::set_level("statements and waits");

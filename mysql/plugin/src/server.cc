@@ -6,7 +6,6 @@
 
 #include "exports.h"
 #include "session.h"
-#include "stage.h"
 #include "thread.h"
 #include "variables.h"
 #include "wait_hook.h"
@@ -41,14 +40,14 @@ bool may_bypass(Thread *thread) { return exports::is_administrator(thd_of(thread
 bool has_bypass_set(Thread *thread) { return variables::has_bypass_set(thd_of(thread)); }
 
 void begin_queueing(Thread *thread) {
-  stage::begin(thd_of(thread));
+  exports::enter_queue_stage(thd_of(thread));
   // Otherwise a pool of threads lacks one worker, and clients cannot connect.
   wait_hook::begin_behind(thd_of(thread), abi::WAIT_USER_LOCK);
 }
 
 void end_queueing(Thread *thread) {
   wait_hook::end_behind(thd_of(thread));
-  stage::end(thd_of(thread));
+  exports::leave_queue_stage(thd_of(thread));
 }
 
 void wait_for_kill(std::chrono::milliseconds most) { wait_hook::wait_for_kill(most); }

@@ -48,26 +48,26 @@ void subtract(unsigned &from, unsigned number) { from -= std::min(from, number);
 
 }  // namespace
 
-void Session::see_begin(const char *text, size_t length) {
-  const char *const end = text + length;
-  Lexer lexer(text, end);
+void Session::see_begin(const abi::Text &text) {
+  const char *const end = text.str + text.length;
+  Lexer lexer(text.str, end);
   const Token first = lexer.next();
   if (first.is("flush")) has_read_lock |= has_word(lexer, "read");
   if (first.is("lock")) has_backup_lock |= lexer.next().is("instance");
   if (first.is("handler")) handlers += has_word(lexer, "open");
-  if (may_name_locks(text, end)) names += calls(text, end, "get_lock");
+  if (may_name_locks(text.str, end)) names += calls(text.str, end, "get_lock");
 }
 
-void Session::see_end(const char *text, size_t length) {
+void Session::see_end(const abi::Text &text) {
   if (!has_locks()) return;
-  const char *const end = text + length;
-  Lexer lexer(text, end);
+  const char *const end = text.str + text.length;
+  Lexer lexer(text.str, end);
   const Token first = lexer.next();
   if (first.is("unlock")) (lexer.next().is("instance") ? has_backup_lock : has_read_lock) = false;
   if (first.is("handler") && has_word(lexer, "close")) subtract(handlers, 1);
-  if (!may_name_locks(text, end)) return;
-  if (calls(text, end, "release_all_locks") != 0) names = 0;
-  subtract(names, calls(text, end, "release_lock"));
+  if (!may_name_locks(text.str, end)) return;
+  if (calls(text.str, end, "release_all_locks") != 0) names = 0;
+  subtract(names, calls(text.str, end, "release_lock"));
 }
 
 void Session::reset_locks() {

@@ -12,13 +12,12 @@
 //
 // A reset of the connection and a change of user end all. Texts inside procedures and triggers count, too.
 //
-// Failure: a session whose GET_LOCK got no lock counts as a holder until it calls RELEASE_LOCK. A session that releases a lock it does
-// not have, or takes one in an expression that the server does not report as a statement (SET in a procedure), may be taken for no holder.
+// Failure: a session whose GET_LOCK got no lock counts as a holder until it calls RELEASE_LOCK. A session is taken for no holder if it
+// calls RELEASE_LOCK for a lock it does not have, or GET_LOCK where the server reports no statement (IF in a procedure, RETURN).
 #pragma once
 
+#include "abi.h"
 #include "connection.h"
-
-#include <cstddef>
 
 namespace flifo {
 
@@ -33,8 +32,8 @@ struct Session {
   bool has_ended_command;
 
   // A statement with this text begins; has ended without an error.
-  void see_begin(const char *text, size_t length);
-  void see_end(const char *text, size_t length);
+  void see_begin(const abi::Text &text);
+  void see_end(const abi::Text &text);
   // The server has freed everything.
   void reset_locks();
   bool has_locks() const { return names != 0 || handlers != 0 || has_read_lock || has_backup_lock; }

@@ -139,7 +139,9 @@ fn auto_is_shown_and_limits_a_crowd(server: &PrivateServer) {
     };
     beside(200, client, || {
         until("a limit is in force", || ["comparing", "limited"].contains(&state().as_str()));
-        until("statements queue", || server.status_number("Flifo_admitted_from_queue").unwrap() > admitted + 1000);
+        until("statements queue", || {
+            server.status_number("Flifo_admitted_from_queue").unwrap() > admitted + 1000
+        });
     });
     until("no slot is out", || is_at_rest(server));
 }
