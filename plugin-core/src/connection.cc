@@ -6,6 +6,8 @@
 
 #include <sched.h>
 
+#include <array>
+#include <cstring>
 #include <deque>
 #include <mutex>
 #include <new>
@@ -20,8 +22,9 @@ struct Shard {
 };
 constexpr unsigned SHARDS = 64;
 
-Shard shards[SHARDS];
-// All connections there ever were, never freed, not even when the process exits; and a list of the free ones.
+// Never freed, not even when the process exits: threads of the server may still end.
+auto &shards = *new std::array<Shard, SHARDS>;
+// All connections there ever were, and a list of the free ones.
 std::mutex all_mutex;
 auto &all = *new std::deque<Connection>;
 Connection *free_list;
@@ -85,6 +88,7 @@ Connection *make(server::Thread *thread) {
   connection->holdings.begin(connection->session);
   connection->waits = {};
   connection->row_lock = {};
+  memset(connection->of_server, 0, sizeof connection->of_server);
   return connection;
 }
 

@@ -24,6 +24,7 @@
 #include <flifo.h>
 
 #include <atomic>
+#include <cstddef>
 
 namespace flifo {
 
@@ -44,6 +45,9 @@ struct alignas(64) Connection {
   Holdings holdings;
   waits::State waits;
   rowlocks::State row_lock;
+  // For the server's part alone; all zero when the connection begins.
+  static constexpr size_t OF_SERVER_SIZE = 32;
+  alignas(8) unsigned char of_server[OF_SERVER_SIZE];
 
   Connection *next_free;
 };

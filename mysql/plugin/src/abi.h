@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //
 // Written from the documented interface, so that a build needs no file of MySQL. Every fact about a layout is asserted here, and
-// `server::find_misfit` compares what the running server exports. Interface versions: plugin 0x010B, audit 0x0401 (MySQL 8.0 to
+// `exports::find_misfit` compares what the running server exports. Interface versions: plugin 0x010B, audit 0x0401 (MySQL 8.0 to
 // 9.7). Structs have the layout of x86-64 and of every other 64-bit Unix.
 #pragma once
 
@@ -66,7 +66,9 @@ struct Variable {
 };
 static_assert(sizeof(Variable) == 40 && offsetof(Variable, check) == 24);
 
-constexpr int VARIABLE_INT = 0x0002, VARIABLE_ENUM = 0x0006, VARIABLE_UNSIGNED = 0x0080;
+constexpr int VARIABLE_BOOL = 0x0001, VARIABLE_INT = 0x0002, VARIABLE_ENUM = 0x0006, VARIABLE_UNSIGNED = 0x0080;
+// Each session has a value of its own; the server's command line has no option for it; the option needs no value.
+constexpr int VARIABLE_OF_SESSION = 0x0100, VARIABLE_NO_OPTION = 0x0800, VARIABLE_OPTIONAL_VALUE = 0x2000;
 
 struct UnsignedVariable : Variable {
   unsigned *value;
@@ -80,6 +82,21 @@ struct EnumVariable : Variable {
   const Names *names;
 };
 static_assert(sizeof(EnumVariable) == 64);
+
+// The server's values are `bool`: 0 or 1.
+struct BoolVariable : Variable {
+  char *value;
+  char initial;
+};
+static_assert(sizeof(BoolVariable) == 56);
+
+// The server fills in `offset` and `resolve`.
+struct SessionBoolVariable : Variable {
+  int offset;
+  bool initial;
+  bool *(*resolve)(THD *, int offset);
+};
+static_assert(sizeof(SessionBoolVariable) == 56 && sizeof(bool) == 1);
 
 struct Plugin {
   int type;
@@ -100,14 +117,25 @@ static_assert(sizeof(Plugin) == 112 && offsetof(Plugin, init) == 48 && offsetof(
 // Audit events: classes, and of each class the kinds that are used, which are bits of its mask.
 enum class AuditClass : int { CONNECTION = 1, COMMAND = 8, QUERY = 9 };
 constexpr int AUDIT_CLASSES = 13;
-constexpr int CONNECTION_DISCONNECT = 1 << 1, CONNECTION_CHANGE_USER = 1 << 2;
+constexpr int CONNECTION_CONNECT = 1 << 0, CONNECTION_DISCONNECT = 1 << 1, CONNECTION_CHANGE_USER = 1 << 2;
 constexpr int COMMAND_END = 1 << 1;
-constexpr int QUERY_START = 1 << 0, QUERY_STATUS_END = 1 << 2;
+constexpr int QUERY_START = 1 << 0, QUERY_NESTED_START = 1 << 1, QUERY_STATUS_END = 1 << 2;
 
-// What the events of all classes begin with.
+// What the events of all classes begin with. `status`: 0, or the number of an error.
 struct AnyEvent {
   int kind;
+  int status;
 };
+
+struct CommandEvent {
+  int kind;
+  int status;
+  unsigned long connection_id;
+  // The protocol's number.
+  int command;
+};
+static_assert(offsetof(CommandEvent, command) == 16);
+constexpr int COMMAND_RESET_CONNECTION = 31;
 
 struct QueryEvent {
   int kind;
@@ -151,20 +179,15 @@ struct WaitFunctions {
 static_assert(sizeof(WaitFunctions) == 24);
 
 // Kinds of wait.
-enum : int {
-  WAIT_SLEEP = 1,
-  WAIT_DISK = 2,
-  WAIT_ROW_LOCK = 3,
-  WAIT_GLOBAL_LOCK = 4,
-  WAIT_METADATA_LOCK = 5,
-  WAIT_TABLE_LOCK = 6,
-  WAIT_USER_LOCK = 7,
-  WAIT_BINLOG = 8,
-  WAIT_GROUP_COMMIT = 9,
-  WAIT_SYNC = 10,
-};
+constexpr int WAIT_SLEEP = 1, WAIT_DISK = 2, WAIT_ROW_LOCK = 3, WAIT_GLOBAL_LOCK = 4, WAIT_METADATA_LOCK = 5, WAIT_TABLE_LOCK = 6,
+              WAIT_USER_LOCK = 7, WAIT_GROUP_COMMIT = 9, WAIT_SYNC = 10;
 
 // Errors that clients know.
-constexpr unsigned ERROR_LOCK_WAIT_TIMEOUT = 1205, ERROR_WRONG_VALUE = 1231, ERROR_INTERRUPTED = 1317;
+constexpr unsigned ERROR_LOCK_WAIT_TIMEOUT = 1205, ERROR_ACCESS_DENIED = 1227, ERROR_WRONG_VALUE = 1231, ERROR_INTERRUPTED = 1317;
+
+// Bits of a session's options, the same in every MySQL since 5.1.
+constexpr long long OPTION_NOT_AUTOCOMMIT = 1LL << 19, OPTION_BEGIN = 1LL << 20, OPTION_TABLE_LOCK = 1LL << 21;
+// `BINLOG_FORMAT_UNSPEC`: nothing goes to a binary log.
+constexpr int NO_BINLOG = 3;
 
 }  // namespace flifo::abi

@@ -1,164 +1,74 @@
+// What the core asks of its server (server.h of the core), answered by MySQL.
+//
 // SPDX-License-Identifier: GPL-2.0-only
 
 #include "server.h"
 
-#include <dlfcn.h>
-#include <link.h>
-
-#include <cstdio>
-#include <cstring>
+#include "exports.h"
+#include "session.h"
+#include "thread.h"
+#include "variables.h"
+#include "wait_hook.h"
 
 namespace flifo::server {
-namespace {
 
-constexpr char TESTED[] = "9.7.";
+unsigned long id(Thread *thread) { return exports::thread_id(thd_of(thread)); }
+bool is_killed(Thread *thread) { return exports::is_killed(thd_of(thread)); }
+// The server reports no wait for a client's command.
+bool is_idle(Thread *) { return false; }
 
-void *log_handle;
-void (*log_message)(void **plugin, int level, const char *format, ...);
-
-THD *(*current_thd)();
-unsigned (*get_thread_id)(const THD *);
-int (*killed)(const void *);
-bool (*is_denied_administration)(THD *);
-bool (*in_transaction)(const THD *);
-void (*to_stage)(void *, const abi::Stage *, abi::Stage *, const char *function, const char *file, int line);
-abi::StageService **stage_service;
-void (*print_error)(unsigned error, const char *format, int flags, ...);
-void (*send_kill_message)(const THD *);
-const abi::WaitFunctions **wait_functions_at;
-
-void *look_up(const char *name) { return dlsym(RTLD_DEFAULT, name); }
-
-// Looks up a function or a variable by its name in the server.
-template <class T>
-bool set(T &to, const char *name) {
-  to = reinterpret_cast<T>(look_up(name));
-  return to != nullptr;
+LockScope lock_scope(Thread *thread) {
+  const long long options =
+      exports::options(thd_of(thread), abi::OPTION_BEGIN | abi::OPTION_NOT_AUTOCOMMIT | abi::OPTION_TABLE_LOCK);
+  Connection *connection = connections::find(thread);
+  const bool has_locks = connection != nullptr && session_of(*connection).has_locks();
+  return LockScope((options & abi::OPTION_BEGIN) != 0, (options & abi::OPTION_NOT_AUTOCOMMIT) == 0,
+                   has_locks || (options & abi::OPTION_TABLE_LOCK) != 0);
 }
 
-// The size of a variable that the server exports; 0 if it exports none of that name.
-size_t size_of(const char *name) {
-  void *address = look_up(name);
-  Dl_info info;
-  ElfW(Sym) *symbol = nullptr;
-  if (address == nullptr || dladdr1(address, &info, reinterpret_cast<void **>(&symbol), RTLD_DL_SYMENT) == 0) return 0;
-  return symbol == nullptr ? 0 : symbol->st_size;
+Command command(Thread *thread) { return Command(exports::command_kind(thd_of(thread))); }
+bool logs_changes(Thread *thread) { return exports::logs_changes(thd_of(thread)); }
+
+bool runs_init_connect(Thread *thread) {
+  Connection *connection = connections::find(thread);
+  return connection != nullptr && !session_of(*connection).has_ended_command && exports::has_init_connect();
 }
 
-// The audit plugin that the server's X protocol brings; null if there is none.
-const abi::Audit *own_audit() {
-  const auto *plugin = static_cast<const abi::Plugin *>(look_up("builtin_mysqlx_plugin"));
-  for (; plugin != nullptr && plugin->info != nullptr; plugin++)
-    if (plugin->type == abi::AUDIT_PLUGIN) return static_cast<const abi::Audit *>(plugin->info);
-  return nullptr;
+// Connections to the administrators' port need a privilege that bypasses, and internal sessions have no events.
+bool is_of_main_port(Thread *) { return true; }
+bool may_bypass(Thread *thread) { return exports::is_administrator(thd_of(thread)); }
+bool has_bypass_set(Thread *thread) { return variables::has_bypass_set(thd_of(thread)); }
+
+void begin_queueing(Thread *thread) {
+  exports::enter_queue_stage(thd_of(thread));
+  // Otherwise a pool of threads lacks one worker, and clients cannot connect.
+  wait_hook::begin_behind(thd_of(thread), abi::WAIT_USER_LOCK);
 }
 
-// The same major version, and no older.
-bool fits(int servers, int ours) { return servers >> 8 == ours >> 8 && servers >= ours; }
-
-char misfit[200];
-
-const char *does_not_fit(const char *what, long is, long expected) {
-  snprintf(misfit, sizeof misfit, "this server does not fit: %s is %ld, not %ld; use a plugin built for this server", what, is, expected);
-  return misfit;
+void end_queueing(Thread *thread) {
+  wait_hook::end_behind(thd_of(thread));
+  exports::leave_queue_stage(thd_of(thread));
 }
 
-}  // namespace
+void wait_for_kill(std::chrono::milliseconds most) { wait_hook::wait_for_kill(most); }
 
-const char *find_misfit() {
-  const auto *version = static_cast<const char *>(look_up("server_version"));
-  if (version == nullptr || strncmp(version, TESTED, sizeof TESTED - 1) != 0) {
-    snprintf(misfit, sizeof misfit, "this server is %.40s, and the plugin is for MySQL 9.7; use a plugin built for this server",
-             version == nullptr ? "of an unknown version" : version);
-    return misfit;
-  }
-  const auto *plugin_version = static_cast<const int *>(look_up("builtin_heap_plugin_interface_version"));
-  if (plugin_version == nullptr || !fits(*plugin_version, abi::PLUGIN_INTERFACE_VERSION))
-    return does_not_fit("the version of the plugin interface", plugin_version == nullptr ? 0 : *plugin_version, abi::PLUGIN_INTERFACE_VERSION);
-  const auto *plugin_size = static_cast<const int *>(look_up("builtin_heap_sizeof_struct_st_plugin"));
-  if (plugin_size == nullptr || *plugin_size != sizeof(abi::Plugin))
-    return does_not_fit("the size of a plugin's declaration", plugin_size == nullptr ? 0 : *plugin_size, sizeof(abi::Plugin));
-  const abi::Audit *audit = own_audit();
-  if (audit == nullptr || !fits(audit->interface_version, abi::AUDIT_INTERFACE_VERSION))
-    return does_not_fit("the version of the audit interface", audit == nullptr ? 0 : audit->interface_version, abi::AUDIT_INTERFACE_VERSION);
-  if (const size_t size = size_of("bool_typelib"); size != sizeof(abi::Names)) return does_not_fit("the size of a list of names", size, sizeof(abi::Names));
-  if (const size_t size = size_of("status_vars"); size == 0 || size % sizeof(abi::ShowVariable) != 0)
-    return does_not_fit("the size of the status variables modulo 24", size == 0 ? -1 : size % sizeof(abi::ShowVariable), 0);
-  const auto *stage = static_cast<const abi::Stage *>(look_up("stage_executing"));
-  if (const size_t size = size_of("stage_executing"); size != sizeof(abi::Stage)) return does_not_fit("the size of a stage", size, sizeof(abi::Stage));
-  if (strcmp(stage->name, "executing") != 0) return does_not_fit("the place of a stage's name", -1, offsetof(abi::Stage, name));
-  return nullptr;
-}
+bool can_refuse() { return exports::can_refuse(); }
 
-const char *find() {
-  const char *missing = nullptr;
-  // What cannot be done without it.
-  if (!set(is_denied_administration, "_Z36thd_check_connection_admin_privilegeP3THD"))
-    missing = "the server does not export thd_check_connection_admin_privilege: administrators queue like others";
-  if (!set(in_transaction, "_Z36thd_in_active_multi_stmt_transactionPK3THD"))
-    missing = "the server does not export thd_in_active_multi_stmt_transaction: transactions do not queue first and may be refused";
-  set(stage_service, "psi_stage_service");
-  if (!set(to_stage, "thd_enter_stage") || stage_service == nullptr)
-    missing = "the server does not export thd_enter_stage and psi_stage_service: queued statements are not shown";
-  set(send_kill_message, "thd_set_kill_status");
-  if (!set(killed, "thd_killed")) missing = "the server does not export thd_killed: KILL QUERY does not end a queued statement";
-  if (!set(print_error, "_Z15my_printf_errorjPKciz"))
-    missing = "the server does not export my_printf_error: refused statements fail with a general error";
-  set(get_thread_id, "thd_get_thread_id");
-  if (!set(current_thd, "_Z19thd_get_current_thdv"))
-    missing = "the server does not export thd_get_current_thd: metadata locks, disk and log waits keep their slots";
-  if (!set(wait_functions_at, "_ZN26Connection_handler_manager15event_functionsE") || size_of("_ZN26Connection_handler_manager15event_functionsE") != sizeof(void *)) {
-    wait_functions_at = nullptr;
-    missing = "the server does not export Connection_handler_manager::event_functions: waits keep their slots";
-  }
-  return missing;
-}
-
-void open_log(void *plugin) {
-  log_handle = plugin;
-  set(log_message, "_Z21my_plugin_log_messagePPv16plugin_log_levelPKcz");
-}
-
-void log_error(const char *line) {
-  if (log_message != nullptr)
-    log_message(&log_handle, 0, "%s", line);
+void refuse(Thread *thread, const char *text) {
+  if (text == nullptr)
+    exports::fail_as_killed(thd_of(thread));
   else
-    fprintf(stderr, "[ERROR] flifo: %s\n", line);
+    exports::fail(abi::ERROR_LOCK_WAIT_TIMEOUT, text);
 }
 
-void log_warning(const char *line) {
-  if (log_message != nullptr)
-    log_message(&log_handle, 1, "%s", line);
-  else
-    fprintf(stderr, "[Warning] flifo: %s\n", line);
-}
+// Never: without a wait for the client's command, statements would not be counted.
+bool may_sleep() { return false; }
+void set_events(bool) {}
+void restore_events_of_others() {}
 
-THD *current() { return current_thd == nullptr ? nullptr : current_thd(); }
-unsigned thread_id(THD *thd) { return get_thread_id == nullptr ? 0 : get_thread_id(thd); }
-bool is_killed(THD *thd) { return killed != nullptr && killed(thd) != 0; }
-bool is_administrator(THD *thd) { return is_denied_administration != nullptr && !is_denied_administration(thd); }
-bool is_in_transaction(THD *thd) { return in_transaction != nullptr && in_transaction(thd); }
+void warn(const char *text) { exports::log_warning(text); }
 
-void enter_stage(THD *thd, const abi::Stage &stage, abi::Stage *before) {
-  if (to_stage != nullptr) to_stage(thd, &stage, before, "flifo", "flifo", 0);
-}
-
-void register_stage(abi::Stage &stage) {
-  abi::Stage *stages[] = {&stage};
-  if (stage_service != nullptr && *stage_service != nullptr) (*stage_service)->register_stages("flifo", stages, 1);
-}
-
-void fail(unsigned error, const char *text) {
-  if (print_error != nullptr) print_error(error, "%s", 0, text);
-}
-
-void fail_as_killed(THD *thd) {
-  if (send_kill_message != nullptr && is_killed(thd))
-    send_kill_message(thd);
-  else
-    fail(abi::ERROR_INTERRUPTED, "Query execution was interrupted");
-}
-
-const abi::WaitFunctions **wait_functions() { return wait_functions_at; }
+const char *const ALL_BYPASS =
+    "all statements so far came from accounts with SUPER or CONNECTION_ADMIN, which bypass admission; test as an ordinary account";
 
 }  // namespace flifo::server

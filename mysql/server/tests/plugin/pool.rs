@@ -1,12 +1,15 @@
-//! A server of its own with the pool of threads that comes with it, and with a plugin that was built for another version.
+//! Servers of their own: with the pool of threads that comes with the server, and a plugin that was built for another version; with
+//! the plugin from the start.
 
 use std::fs;
 
+use flifo_mysql::mysql::prelude::Queryable;
 use flifo_mysql::{Error, Installation, PrivateServer, mysql};
 
 use super::support::{Holder, Running, app, ensure_plugin, populate, rest, run, until};
 
 pub(crate) const NAME: &str = "runs_over_a_pool_of_threads";
+pub(crate) const AT_START: &str = "is_loaded_with_the_server";
 /// More than the pool has threads.
 const QUEUED: u64 = 60;
 
@@ -34,6 +37,40 @@ pub(crate) fn runs_over_a_pool_of_threads(installation: &Installation) {
     rest(&server);
     server.administer("UNINSTALL PLUGIN flifo").unwrap();
     is_refused_by_another_version(&server);
+    assert!(server.shutdown(), "the server did not end cleanly:\n{}", server.error_log());
+}
+
+/// Options of the server's command line count.
+pub(crate) fn is_loaded_with_the_server(installation: &Installation) {
+    let arguments = [
+        "--plugin-load-add=flifo.so",
+        "--flifo-thread-concurrency=1",
+        "--flifo-policy=flifo",
+        "--flifo-stall-limit=0",
+        "--flifo-reserve-slots=ON",
+    ];
+    let mut server = PrivateServer::start(installation, &arguments).unwrap();
+    populate(&server);
+    let mut root = server.connect("root").unwrap();
+    for (name, value) in
+        [("thread_concurrency", "1"), ("policy", "flifo"), ("stall_limit", "0"), ("reserve_slots", "ON")]
+    {
+        let row: Option<(String, String)> =
+            root.query_first(format!("SHOW GLOBAL VARIABLES LIKE 'flifo_{name}'")).unwrap();
+        assert_eq!(row.map(|(_, is)| is).as_deref(), Some(value), "{name}");
+    }
+    drop(root);
+    assert_eq!(server.status("Flifo_level").unwrap(), "statements and waits");
+    let holder = Holder::of_the_only_slot(&server);
+    let queued = Running::start(&server, "UPDATE t SET k = k + 1 WHERE id = 1");
+    holder.until_queued(1);
+    drop(holder);
+    queued.end().0.unwrap();
+    // With the binary log, which is open by default, a COMMIT waits without its slot.
+    let before = server.status_number("Flifo_wait_log_sync_us").unwrap();
+    run(&mut app(&server), "BEGIN; UPDATE t SET k = k + 1 WHERE id = 1; COMMIT").unwrap();
+    assert!(server.status_number("Flifo_wait_log_sync_us").unwrap() > before);
+    rest(&server);
     assert!(server.shutdown(), "the server did not end cleanly:\n{}", server.error_log());
 }
 

@@ -75,11 +75,7 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 #[track_caller]
 pub(crate) fn rest(server: &PrivateServer) {
     ensure_plugin(server);
-    until("no slot is out", || {
-        ["Flifo_running", "Flifo_pending", "Flifo_queued"]
-            .iter()
-            .all(|name| server.status_number(name).unwrap() == 0)
-    });
+    until("no slot is out", || is_at_rest(server));
     let before = server.status_number("Flifo_admitted").unwrap();
     run(&mut app(server), "SELECT * FROM t").unwrap();
     assert!(server.status_number("Flifo_admitted").unwrap() > before, "a statement ran without admission");
@@ -87,6 +83,13 @@ pub(crate) fn rest(server: &PrivateServer) {
     let wrong: Vec<&str> =
         log.lines().filter(|line| line.contains("got signal") || line.contains("[ERROR]")).collect();
     assert!(wrong.is_empty(), "the server's error log:\n{}", wrong.join("\n"));
+}
+
+/// Whether no statement runs or queues.
+pub(crate) fn is_at_rest(server: &PrivateServer) -> bool {
+    ["Flifo_running", "Flifo_pending", "Flifo_queued"]
+        .iter()
+        .all(|name| server.status_number(name).unwrap() == 0)
 }
 
 /// Runs a statement and reads all results: an error may come after the first row.

@@ -1,11 +1,12 @@
-//! Waits that the server reports release the slot.
+//! Waits that the server reports release the slot, except those for row locks.
 
 use flifo_mysql::PrivateServer;
 
-use super::support::{Running, Test, app, run, until};
+use super::support::{Running, Test, app, run, set, until};
 
 pub(crate) const TESTS: &[Test] = &[
     ("a_row_lock", a_row_lock),
+    ("a_row_lock_for_long", a_row_lock_for_long),
     ("a_sleep", a_sleep),
     ("a_metadata_lock", a_metadata_lock),
     ("a_named_lock", a_named_lock),
@@ -40,12 +41,33 @@ fn until_row_wait(server: &PrivateServer) {
     });
 }
 
+/// The waiter keeps the slot, so that the lock's queue stays short. The row's owner and what is urgent enter by force.
 fn a_row_lock(server: &PrivateServer) {
     let mut owner = app(server);
     run(&mut owner, "BEGIN").unwrap();
     run(&mut owner, "UPDATE t SET k = 1 WHERE id = 1").unwrap();
     let waiter = Running::start(server, "UPDATE t SET k = 2 WHERE id = 1");
     until_row_wait(server);
+    let other = Running::start(server, "SELECT COUNT(*) FROM t");
+    until("the other one queues", || server.status_number("Flifo_queued").unwrap() == 1);
+    assert_eq!(server.status_number("Flifo_lock_waiters").unwrap(), 1);
+    for statement in ["SELECT COUNT(*) FROM t", "UPDATE t SET k = 3 WHERE id = 2"] {
+        run(&mut owner, statement).unwrap();
+    }
+    assert!(!waiter.is_over() && !other.is_over());
+    run(&mut owner, "COMMIT").unwrap();
+    waiter.end().0.unwrap();
+    other.end().0.unwrap();
+}
+
+/// A stalled waiter's slot goes to the next one.
+fn a_row_lock_for_long(server: &PrivateServer) {
+    let mut owner = app(server);
+    run(&mut owner, "BEGIN").unwrap();
+    run(&mut owner, "UPDATE t SET k = 1 WHERE id = 1").unwrap();
+    let waiter = Running::start(server, "UPDATE t SET k = 2 WHERE id = 1");
+    until_row_wait(server);
+    set(server, "stall_limit", 50);
     others_run_beside(server, &waiter);
     run(&mut owner, "COMMIT").unwrap();
     waiter.end().0.unwrap();

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-#include "waits.h"
+#include "wait_hook.h"
 
-#include "connection.h"
-#include "server.h"
+#include "events.h"
+#include "exports.h"
+#include "lifecycle.h"
+#include "thread.h"
 
 #include <atomic>
+#include <condition_variable>
+#include <mutex>
 
-namespace flifo::waits {
+namespace flifo::wait_hook {
 namespace {
 
 std::atomic<const abi::WaitFunctions *> behind{nullptr};
@@ -30,36 +34,32 @@ flifo_wait_kind_t kind_of(int server_kind) {
   }
 }
 
-// The server does not pass its THD for some kinds of wait.
-Connection *connection_of(THD *thd) {
+// The server does not pass its THD for some kinds of wait. Null in a thread that serves no connection.
+server::Thread *thread_in_wait(THD *thd) {
   if (!is_on.load(std::memory_order_relaxed)) return nullptr;
-  if (thd == nullptr) thd = server::current();
-  return thd == nullptr ? nullptr : connections::find(thd);
+  return thread_of(thd == nullptr ? exports::current() : thd);
 }
 
 void begin(THD *thd, int kind) {
   begin_behind(thd, kind);
-  Connection *connection = connection_of(thd);
-  if (connection == nullptr) return;
-  const unsigned depth = connection->waits++;
-  if (depth >= Connection::WAITS_MAX) return;
-  connection->kinds[depth] = static_cast<unsigned char>(kind_of(kind));
-  flifo_wait_begin(connection->session, connection->kinds[depth]);
+  if (server::Thread *thread = thread_in_wait(thd)) lifecycle::on_wait_begin(thread, kind_of(kind));
 }
 
 void end(THD *thd) {
-  Connection *connection = connection_of(thd);
-  // Nothing to end if the wait began before the plugin was loaded, or before the connection was known.
-  if (connection != nullptr && connection->waits != 0) {
-    const unsigned depth = --connection->waits;
-    if (depth < Connection::WAITS_MAX) flifo_wait_end(connection->session, connection->kinds[depth]);
-  }
+  if (server::Thread *thread = thread_in_wait(thd)) events::on_wait_end(thread);
   end_behind(thd);
 }
 
+// Signalled when a connection is killed.
+std::mutex kills;
+std::condition_variable killed;
+
 // The server calls this in the thread that kills a connection.
 void on_kill(THD *thd) {
-  if (is_on.load(std::memory_order_relaxed)) connections::cancel(thd);
+  {
+    const std::lock_guard<std::mutex> guard(kills);
+    killed.notify_all();
+  }
   const abi::WaitFunctions *next = behind.load(std::memory_order_acquire);
   if (next != nullptr && next->on_kill != nullptr) next->on_kill(thd);
 }
@@ -69,7 +69,7 @@ constexpr abi::WaitFunctions OURS{begin, end, on_kill};
 }  // namespace
 
 bool hook() {
-  const abi::WaitFunctions **at = server::wait_functions();
+  const abi::WaitFunctions **at = exports::wait_functions();
   if (at == nullptr) return false;
   if (!is_linked) {
     behind.store(__atomic_load_n(at, __ATOMIC_ACQUIRE), std::memory_order_release);
@@ -82,7 +82,7 @@ bool hook() {
 
 void unhook() {
   is_on.store(false, std::memory_order_release);
-  const abi::WaitFunctions **at = server::wait_functions();
+  const abi::WaitFunctions **at = exports::wait_functions();
   if (!is_linked || at == nullptr) return;
   const abi::WaitFunctions *expected = &OURS;
   // `behind` stays: a thread may be about to call our functions.
@@ -100,4 +100,9 @@ void end_behind(THD *thd) {
   if (next != nullptr && next->end != nullptr) next->end(thd);
 }
 
-}  // namespace flifo::waits
+void wait_for_kill(std::chrono::milliseconds most) {
+  std::unique_lock<std::mutex> guard(kills);
+  killed.wait_for(guard, most);
+}
+
+}  // namespace flifo::wait_hook

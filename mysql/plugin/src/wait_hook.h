@@ -1,4 +1,4 @@
-// The server's calls around its waits: the slot is released for their time.
+// The server's calls around its waits, and its notice of KILL CONNECTION, as events of the core.
 //
 // SPDX-License-Identifier: GPL-2.0-only
 //
@@ -11,7 +11,9 @@
 
 #include "abi.h"
 
-namespace flifo::waits {
+#include <chrono>
+
+namespace flifo::wait_hook {
 
 // Puts the plugin's functions in front. False if the server does not export where they are.
 bool hook();
@@ -20,5 +22,7 @@ void unhook();
 // The functions behind ours; they do nothing in a server without a pool of threads.
 void begin_behind(THD *thd, int kind);
 void end_behind(THD *thd);
+// Waits until a connection is killed, or `most` has passed.
+void wait_for_kill(std::chrono::milliseconds most);
 
-}  // namespace flifo::waits
+}  // namespace flifo::wait_hook

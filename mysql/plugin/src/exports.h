@@ -1,4 +1,4 @@
-// What the plugin uses of the running server, looked up by name when the plugin is loaded; nothing is linked.
+// What the plugin uses of the running server, looked up by name when the plugin is loaded. It links no symbol of the server.
 //
 // SPDX-License-Identifier: GPL-2.0-only
 //
@@ -7,8 +7,9 @@
 #pragma once
 
 #include "abi.h"
+#include "command.h"
 
-namespace flifo::server {
+namespace flifo::exports {
 
 // Compares `abi.h` with what the server exports. Returns null, or one line that says what does not fit. The line is valid until
 // the next call.
@@ -23,17 +24,24 @@ void log_warning(const char *line);
 
 // The thread's connection; null if it serves none.
 THD *current();
-unsigned thread_id(THD *thd);
+unsigned long thread_id(THD *thd);
 // Whether the connection's statement is killed, or its time is over. Any thread may ask while the connection lives.
 bool is_killed(THD *thd);
 // Whether the account bypasses admission: it has CONNECTION_ADMIN or SUPER. False if the server does not export the check.
 bool is_administrator(THD *thd);
-// Whether the session is in a transaction of several statements. False if the server does not export that.
-bool is_in_transaction(THD *thd);
-// Enters a stage that `register_stage` has made; `before` receives the stage it leaves.
-void enter_stage(THD *thd, const abi::Stage &stage, abi::Stage *before);
-// Shows the stage in the performance schema, too.
-void register_stage(abi::Stage &stage);
+// The session's options of these bits. All of them if the server does not export that: then every session counts as a holder of locks.
+long long options(THD *thd, long long bits);
+// What kind of statement the thread runs. OTHER if the server does not export that.
+Command::Kind command_kind(THD *thd);
+// Whether the session's changes go to a binary log. False if the server does not export that.
+bool logs_changes(THD *thd);
+// Whether `init_connect` is set.
+bool has_init_connect();
+// Whether `fail` works, and `options` are known.
+bool can_refuse();
+// The thread is shown as waiting for admission, in SHOW PROCESSLIST and in the performance schema.
+void enter_queue_stage(THD *thd);
+void leave_queue_stage(THD *thd);
 // Fails the current statement with this error and text.
 void fail(unsigned error, const char *text);
 // Fails the current statement with the error that belongs to its kill.
@@ -42,4 +50,4 @@ void fail_as_killed(THD *thd);
 // Where the server keeps its functions around waits; null if it does not export that.
 const abi::WaitFunctions **wait_functions();
 
-}  // namespace flifo::server
+}  // namespace flifo::exports
