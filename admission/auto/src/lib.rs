@@ -28,7 +28,8 @@
 //! no limit does, because no limit has fewer costs in practice than a comparison shows.
 //!
 //! No limit is not tried at once. The limit doubles in steps, and the first step that does less than 0.7 of the limited work is a collapse
-//! (module `block`). It ends the trial and decides the comparison, so a trial does not bring back the collapse that the limit has ended.
+//! (module `block`). It ends the trial, which counts as half of the limited work, so a trial does not bring back the collapse that the limit
+//! has ended.
 //!
 //! # Sources
 //!
