@@ -190,7 +190,7 @@ fn overview() -> Vec<Line> {
         ("MariaDB with the plugin: update, 100 hot rows", "matrix", matrix("update, 100 hot rows", 1024)),
         ("MariaDB with the plugin: update, 100 hot rows", "matrix", matrix("update, 100 hot rows", 16)),
         ("MariaDB with the plugin: insert, AUTO_INCREMENT", "matrix", matrix("insert, AUTO_INCREMENT", 1024)),
-        ("MariaDB with the plugin: point select", "matrix", matrix("point select", 1024)),
+        ("MariaDB with the plugin: job queue, SKIP LOCKED", "matrix", matrix("job queue, SKIP LOCKED", 1024)),
         ("MariaDB with the plugin: point select", "matrix", matrix("point select", 16)),
         ("MariaDB with the plugin: read-write mix", "matrix", matrix("read-write mix", 1024)),
         (
