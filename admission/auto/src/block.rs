@@ -5,12 +5,12 @@
 //! | arm | comes into force | complete when |
 //! |---|---|---|
 //! | limited | at once | as many run as may, or their number falls no longer |
-//! | open | the limit doubles step by step | no limit is left, and a last step has passed |
+//! | open | the limit doubles step by step | no limit is left, and a last step has passed; at once if no limit was in force |
 //!
-//! Each step lasts until the limited arm would do two hundred units of work, and ten for each thread that the step admits. Those
+//! A step lasts until the limited arm would do two hundred units of work, or ten for each thread that the step admits if that is more. Those
 //! threads do one unit each whatever comes after, so that many units are left out. If a step does less than 0.7 of the limited work, it is
-//! repeated for longer, since the host may have paused. If the repetition does no more, it is a collapse: the block ends, and the limit comes into force.
-//! Threads that run in a collapse leave slowly, so the steps are small.
+//! repeated for longer, since the host may have paused. If the repetition does no more, it is a collapse, and the block ends. Threads that run
+//! in a collapse leave slowly, so the steps are small.
 
 use super::{Arm, LIMIT_MAX, Sample};
 
@@ -55,10 +55,8 @@ pub(super) enum Progress {
 /// Where a block is.
 #[derive(Debug)]
 enum Phase {
-    /// The limit has been raised.
+    /// The limit has been raised, or lifted.
     Opening(Step),
-    /// No limit is left. A step only if one was left before.
-    Settling(Step),
     /// The limit is in force, but more may run: when their number was last seen to fall.
     Draining(Sample),
     /// The work is counted: since when.
@@ -110,8 +108,8 @@ impl Block {
         self.arm = arm;
         self.phase = match arm {
             Arm::Limited => Phase::Draining(now),
-            Arm::Open if self.opens => self.opened(now, self.slots),
-            Arm::Open => Self::begin_step(Step { since: now, limit: 0, admits: 0, repeats: false }),
+            Arm::Open if self.opens => Phase::Opening(Self::next_step(now, self.slots)),
+            Arm::Open => Phase::Counting(now),
         };
     }
 
@@ -134,12 +132,12 @@ impl Block {
 
     fn since_mut(&mut self) -> &mut Sample {
         match &mut self.phase {
-            Phase::Opening(step) | Phase::Settling(step) => &mut step.since,
+            Phase::Opening(step) => &mut step.since,
             Phase::Draining(since) | Phase::Counting(since) => since,
         }
     }
 
-    /// As what a collapse of the open arm counts: the natural logarithm of the work per ns.
+    /// The work that a collapse counts as: the natural logarithm of the work per ns.
     pub(super) fn collapsed_log_rate(&self) -> f64 {
         (self.limited_rate / 2.0).ln()
     }
@@ -147,42 +145,35 @@ impl Block {
     /// Takes a sample.
     pub(super) fn observe(&mut self, now: Sample) -> Progress {
         match self.phase {
-            Phase::Opening(step) | Phase::Settling(step) => return self.observe_step(step, now),
+            Phase::Opening(step) => return self.open_further(step, now),
             Phase::Draining(since) => self.drain(since, now),
             Phase::Counting(since) => return self.count(since, now),
         }
         Progress::Running
     }
 
-    fn observe_step(&mut self, step: Step, now: Sample) -> Progress {
-        let passed_ns = now.now_ns - step.since.now_ns;
-        if passed_ns < self.step_ns(step) {
+    fn open_further(&mut self, step: Step, now: Sample) -> Progress {
+        if now.now_ns - step.since.now_ns < self.step_ns(step) {
             return Progress::Running;
         }
-        let is_collapse = self.opens && self.is_collapse(step, now);
+        let is_collapse = self.is_collapse(step.since, step.admits, now);
         if is_collapse && step.repeats {
             return Progress::Collapsed;
         }
         self.phase = match step.limit {
-            limit if is_collapse => Self::begin_step(Step { since: now, limit, admits: 0, repeats: true }),
+            limit if is_collapse => Phase::Opening(Step { since: now, limit, admits: 0, repeats: true }),
             0 => Phase::Counting(now),
-            limit => self.opened(now, limit),
+            limit => Phase::Opening(Self::next_step(now, limit)),
         };
         Progress::Running
     }
 
-    /// The phase after `limit` has been in force for a step.
-    fn opened(&self, now: Sample, limit: u32) -> Phase {
+    /// The step after the one with this limit.
+    fn next_step(now: Sample, limit: u32) -> Step {
         let next = limit.saturating_mul(STEP_FACTOR);
-        if next > LIMIT_MAX || next >= now.demand() {
-            Self::begin_step(Step { since: now, limit: 0, admits: now.queued, repeats: false })
-        } else {
-            Self::begin_step(Step { since: now, limit: next, admits: next - limit, repeats: false })
-        }
-    }
-
-    fn begin_step(step: Step) -> Phase {
-        if step.limit == 0 { Phase::Settling(step) } else { Phase::Opening(step) }
+        let (limit, admits) =
+            if next > LIMIT_MAX || next >= now.demand() { (0, now.queued) } else { (next, next - limit) };
+        Step { since: now, limit, admits, repeats: false }
     }
 
     fn drain(&mut self, since: Sample, now: Sample) {
@@ -200,8 +191,7 @@ impl Block {
 
     fn count(&mut self, since: Sample, now: Sample) -> Progress {
         let (work, span_ns) = ((now.work - since.work) as f64, now.now_ns - since.now_ns);
-        let step = Step { since, limit: 0, admits: 0, repeats: true };
-        if self.opens && span_ns >= COLLAPSE_NS && self.is_collapse(step, now) {
+        if self.opens && span_ns >= COLLAPSE_NS && self.is_collapse(since, 0, now) {
             return Progress::Collapsed;
         }
         let is_enough = span_ns >= COUNT_NS_MIN && work >= COUNT_WORK || span_ns >= COUNT_NS_MAX;
@@ -227,10 +217,10 @@ impl Block {
         if step.repeats { REPEAT_FACTOR * ns } else { ns }
     }
 
-    fn is_collapse(&self, step: Step, now: Sample) -> bool {
-        let expected = self.limited_rate * (now.now_ns - step.since.now_ns) as f64;
-        let done =
-            (now.work - step.since.work) as f64 - f64::from(step.admits).min(expected / STEP_WORK_EACH);
+    /// Whether far less than the limited work was done since then. The threads that were admitted did a unit each.
+    fn is_collapse(&self, since: Sample, admitted: u32, now: Sample) -> bool {
+        let expected = self.limited_rate * (now.now_ns - since.now_ns) as f64;
+        let done = (now.work - since.work) as f64 - f64::from(admitted).min(expected / STEP_WORK_EACH);
         expected >= WORK_MIN && done < COLLAPSE * expected
     }
 }

@@ -15,6 +15,7 @@
 //! A server reads no option file, listens on no port unless told to, and does not outlive its process, however
 //! that ends. What a killed process left in the temporary folder is removed by the next one that comes along.
 
+pub mod clients;
 mod datadir;
 mod error;
 mod options;

@@ -2,7 +2,7 @@
 //
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// The server has an option bit for LOCK TABLES. It exports nothing that tells of other locks of a session, so texts do:
+// The server has an option bit for LOCK TABLES. It exports nothing that shows other locks of a session, so texts must:
 //
 //   begins to hold                       holds no longer
 //   GET_LOCK                             as many RELEASE_LOCK, or RELEASE_ALL_LOCKS

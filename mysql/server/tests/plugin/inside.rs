@@ -6,7 +6,7 @@ use flifo_mysql::PrivateServer;
 use flifo_mysql::mysql::prelude::Queryable;
 
 use super::support::{
-    Holder, INTERRUPTED, Running, Test, app, beside, code, execute, is_at_rest, rest, run, set, until,
+    Holder, INTERRUPTED, Running, Test, app, code, crowd, execute, is_at_rest, rest, run, set, until,
 };
 
 pub(crate) const TESTS: &[Test] = &[
@@ -99,7 +99,7 @@ fn a_long_procedure_queues_and_is_not_refused(server: &PrivateServer) {
             let _ = run(&mut client, "SELECT COUNT(*) FROM t");
         }
     };
-    beside(3, works, || {
+    crowd(3, works, || {
         let mut client = app(server);
         until("a call is admitted", || {
             let result = code(run(&mut client, "CALL looks(12000)"));
@@ -167,7 +167,7 @@ fn routines_under_load(server: &PrivateServer) {
             at += 1;
         }
     };
-    beside(16, client, || {
+    crowd(16, client, || {
         until("enough is done", || server.status_number("Flifo_admitted_from_queue").unwrap() > 300);
     });
     until("no slot is out", || is_at_rest(server));

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use flifo_mysql::mysql::prelude::Queryable;
 use flifo_mysql::{Error, PrivateServer, mysql};
 
-use super::support::{Test, app, beside, ensure_plugin, execute, rest, run, set, until};
+use super::support::{Test, app, crowd, ensure_plugin, execute, rest, run, set, until};
 
 pub(crate) const TESTS: &[Test] =
     &[("comes_and_goes", comes_and_goes), ("comes_and_goes_under_load", comes_and_goes_under_load)];
@@ -58,7 +58,7 @@ fn comes_and_goes_under_load(server: &PrivateServer) {
             }
         }
     };
-    beside(6, client, || {
+    crowd(6, client, || {
         for _ in 0..20 {
             until("clients are admitted", || server.status_number("Flifo_admitted").unwrap() > 20);
             server.administer(UNINSTALL).unwrap();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use flifo_mysql::PrivateServer;
 use flifo_mysql::mysql::prelude::Queryable;
 
-use super::support::{Holder, INTERRUPTED, Running, Test, beside, code, run, set, until};
+use super::support::{Holder, INTERRUPTED, Running, Test, code, crowd, run, set, until};
 
 pub(crate) const TESTS: &[Test] =
     &[("both_kinds_of_kill", both_kinds_of_kill), ("many_at_any_moment", many_at_any_moment)];
@@ -80,7 +80,7 @@ fn many_at_any_moment(server: &PrivateServer) {
     };
     let mut root = server.connect("root").unwrap();
     let mut killed = 0;
-    beside(12, client, || {
+    crowd(12, client, || {
         until("enough are killed", || {
             let text = "SELECT processlist_id FROM performance_schema.threads WHERE processlist_user = 'app'";
             let clients: Vec<u64> = root.query(text).unwrap();

@@ -1,11 +1,11 @@
-//! The settings, and the limit that finds itself.
+//! The settings, and the adaptive limit.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use flifo_mysql::PrivateServer;
 use flifo_mysql::mysql::prelude::Queryable;
 
-use super::support::{Holder, Test, app, beside, code, is_at_rest, run, set, until};
+use super::support::{Holder, Test, app, code, crowd, is_at_rest, run, set, until};
 
 pub(crate) const TESTS: &[Test] = &[
     ("settings_and_status_are_mariadbs", settings_and_status_are_mariadbs),
@@ -86,7 +86,7 @@ fn every_policy(server: &PrivateServer) {
                 done.fetch_add(1, Ordering::Relaxed);
             }
         };
-        beside(8, client, || until(policy, || done.load(Ordering::Relaxed) > 100));
+        crowd(8, client, || until(policy, || done.load(Ordering::Relaxed) > 100));
         until("no slot is out", || is_at_rest(server));
     }
     server.administer("SET GLOBAL flifo_policy = DEFAULT").unwrap();
@@ -137,7 +137,7 @@ fn auto_is_shown_and_limits_a_crowd(server: &PrivateServer) {
             run(&mut client, "UPDATE t SET k = k + 1 WHERE id = 1").unwrap();
         }
     };
-    beside(200, client, || {
+    crowd(200, client, || {
         until("a limit is in force", || ["comparing", "limited"].contains(&state().as_str()));
         until("statements queue", || {
             server.status_number("Flifo_admitted_from_queue").unwrap() > admitted + 1000

@@ -2,11 +2,11 @@
 
 use std::fs::OpenOptions;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use flifo_mysql::mysql::prelude::Queryable;
+pub(crate) use flifo_mysql::clients::{code, crowd, execute, run};
 use flifo_mysql::mysql::{self, Conn};
 use flifo_mysql::{Error, PrivateServer};
 
@@ -90,57 +90,6 @@ pub(crate) fn is_at_rest(server: &PrivateServer) -> bool {
     ["Flifo_running", "Flifo_pending", "Flifo_queued"]
         .iter()
         .all(|name| server.status_number(name).unwrap() == 0)
-}
-
-/// Runs a statement and reads all results: an error may come after the first row.
-pub(crate) fn run(client: &mut Conn, statement: &str) -> mysql::Result<()> {
-    let mut results = client.query_iter(statement)?;
-    while let Some(rows) = results.iter() {
-        for row in rows {
-            row?;
-        }
-    }
-    Ok(())
-}
-
-/// Runs a statement as a prepared one of the binary protocol.
-pub(crate) fn execute(client: &mut Conn, statement: &str) -> mysql::Result<()> {
-    let mut results = client.exec_iter(statement, ())?;
-    while let Some(rows) = results.iter() {
-        for row in rows {
-            row?;
-        }
-    }
-    Ok(())
-}
-
-/// The number of the error that this ends with; 0 if there is none.
-#[track_caller]
-pub(crate) fn code<T>(result: mysql::Result<T>) -> u16 {
-    match result {
-        Ok(_) => 0,
-        Err(mysql::Error::MySqlError(error)) => error.code,
-        Err(other) => panic!("not an answer of the server: {other}"),
-    }
-}
-
-/// Runs `clients` threads of `client`, which end once the flag is set, while `work` runs; it is set when that panics, too.
-pub(crate) fn beside(clients: usize, client: impl Fn(usize, &AtomicBool) + Sync, work: impl FnOnce()) {
-    struct Stop<'a>(&'a AtomicBool);
-    impl Drop for Stop<'_> {
-        fn drop(&mut self) {
-            self.0.store(true, Ordering::Relaxed);
-        }
-    }
-    let flag = AtomicBool::new(false);
-    let (client, stop) = (&client, &flag);
-    thread::scope(|scope| {
-        let _end = Stop(stop);
-        for number in 0..clients {
-            scope.spawn(move || client(number, stop));
-        }
-        work();
-    });
 }
 
 /// A statement of a connection of its own, run by a thread of its own.

@@ -1,8 +1,9 @@
 //! Users, their data, and what they do.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
+
+pub(crate) use flifo_mariadb::clients::{code, crowd, error_of, execute, run};
 
 use super::blocked::{Blocked, until_blocked};
 use super::rest::{describe_current, until};
@@ -109,28 +110,6 @@ pub(crate) fn defaults(server: &PrivateServer) {
     root.query_drop(format!("SET GLOBAL flifo_thread_concurrency = {limit}")).unwrap();
 }
 
-/// Runs it and reads all that it answers: an error may come after the first row.
-pub(crate) fn run(client: &mut Conn, statement: &str) -> mysql::Result<()> {
-    let mut results = client.query_iter(statement)?;
-    while let Some(rows) = results.iter() {
-        for row in rows {
-            row?;
-        }
-    }
-    Ok(())
-}
-
-/// The same as a prepared statement of the binary protocol.
-pub(crate) fn execute(client: &mut Conn, statement: &str) -> mysql::Result<()> {
-    let mut results = client.exec_iter(statement, ())?;
-    while let Some(rows) = results.iter() {
-        for row in rows {
-            row?;
-        }
-    }
-    Ok(())
-}
-
 /// A procedure that runs as many statements as a slot has tickets.
 pub(crate) fn spends_tickets(server: &PrivateServer) {
     admin(server)
@@ -139,21 +118,6 @@ pub(crate) fn spends_tickets(server: &PrivateServer) {
              WHILE i < 5000 DO SELECT 1 INTO @one; SET i = i + 1; END WHILE; END",
         )
         .unwrap();
-}
-
-/// The number of the error that this ends with; 0 if it is none.
-#[track_caller]
-pub(crate) fn code<T>(result: mysql::Result<T>) -> u16 {
-    error_of(result).0
-}
-
-#[track_caller]
-pub(crate) fn error_of<T>(result: mysql::Result<T>) -> (u16, String) {
-    match result {
-        Ok(_) => (0, String::new()),
-        Err(mysql::Error::MySqlError(error)) => (error.code, error.message),
-        Err(other) => panic!("not an answer of the server: {other}"),
-    }
 }
 
 /// A statement of its own connection, run by a thread of its own.
@@ -225,29 +189,4 @@ impl Holder<'_> {
     pub(crate) fn still_holds(&self) -> bool {
         !self.statement.is_over()
     }
-}
-
-/// Clients that do something until they are stopped.
-pub(crate) fn crowd<R>(
-    size: usize,
-    each: impl Fn(usize, &AtomicBool) + Sync,
-    meanwhile: impl FnOnce() -> R,
-) -> R {
-    struct Stop<'a>(&'a AtomicBool);
-    impl Drop for Stop<'_> {
-        fn drop(&mut self) {
-            self.0.store(true, Ordering::Relaxed);
-        }
-    }
-    let stop = AtomicBool::new(false);
-    let (each, stop) = (&each, &stop);
-    thread::scope(|scope| {
-        let guard = Stop(stop);
-        for number in 0..size {
-            scope.spawn(move || each(number, stop));
-        }
-        let result = meanwhile();
-        drop(guard);
-        result
-    })
 }
