@@ -1,4 +1,4 @@
-//! Running without a slot: while there is no limit, or for what is only counted.
+//! Running without a slot, while there is no limit.
 
 use super::{NOT_SAMPLED, Session, State};
 use crate::metrics::add;
