@@ -14,8 +14,8 @@ use flifo::results::database::{CheckJson, FileJson, FindingJson, SpaceJson, Stat
 use flifo::results::io::{BlockLayer, IoCell, IoKey, IoLatency, IoResults, IoRound, IoSettings, Storage};
 use flifo::results::{
     AdmissionFigures, Cell, CellKey, ChangeFigures, DiskFigures, EngineSecond, EntryFigures, Failure,
-    Fairness, HostFigures, Machine, RefusalFigures, Results, Round, Second, ServerFigures, Settings, Summary,
-    Variable,
+    Fairness, HostFigures, Machine, Point, RefusalFigures, Results, Round, Second, Series, ServerFigures,
+    Settings, Summary, Variable,
 };
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::de::{IgnoredAny, MapAccess, Visitor};
@@ -133,6 +133,8 @@ fn tables() -> Tables {
         ("ChangeFigures", rows(&ChangeFigures::default(), &[])),
         ("Second", rows(&Second::default(), &[])),
         ("EngineSecond", rows(&EngineSecond::default(), &[])),
+        ("Series", rows(&Series::default(), &[])),
+        ("Point", rows(&Point::default(), &[])),
         ("IoResults", rows(&IoResults::default(), &[])),
         ("Storage", rows(&Storage::default(), &[])),
         ("IoSettings", rows(&IoSettings::default(), &[])),
@@ -150,7 +152,7 @@ fn tables() -> Tables {
     .into();
     let cell = rows(&Cell::new(key), &parts(&tables, &["CellKey", "Summary"]));
     let round = rows(
-        &Round::default(),
+        &Round { series: Some(Series::default()), ..Round::default() },
         &parts(
             &tables,
             &[

@@ -33,7 +33,7 @@ impl Task for Flusher {
         let pool = &*self.pool;
         // While the log is replayed no checkpoint can be made, and the pages are changed again and again.
         if !pool.is_replaying() && !pool.is_failed() {
-            let stats = pool.flushing.stats();
+            let stats = pool.flush_stats();
             // In this order, so that no age is negative: the checkpoint trails the oldest change, which trails the end.
             let checkpoint = pool.log.checkpoint();
             let oldest = pool.oldest_change();

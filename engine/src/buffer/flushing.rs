@@ -15,7 +15,8 @@ use std::str::FromStr;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::adaptive::{Phase, Plan};
+use super::adaptive::{Phase, Plan, SETPOINT};
+use super::sequential::ASYNC_AGE;
 use crate::page::Lsn;
 
 /// How pages are chosen for writing before a checkpoint needs them.
@@ -38,6 +39,14 @@ impl FlushMode {
         match self {
             FlushMode::Adaptive => "adaptive",
             FlushMode::Sequential => "sequential",
+        }
+    }
+
+    /// The share of the redo log's capacity at which flushing holds the age.
+    fn age_share(self) -> f64 {
+        match self {
+            FlushMode::Adaptive => SETPOINT,
+            FlushMode::Sequential => ASYNC_AGE,
         }
     }
 }
@@ -98,6 +107,9 @@ pub struct FlushStats {
     pub avg_page_rate: u64,
     /// Redo written per second, on average over about a second, bytes.
     pub lsn_avg_rate: u64,
+    /// Age of the redo log that flushing holds the log at, bytes: the controller's setpoint, or in
+    /// [`FlushMode::Sequential`] the age from which InnoDB flushes asynchronously.
+    pub max_modified_age_async: u64,
     /// Pages that became dirty before this LSN are to be written.
     pub target_lsn: u64,
     /// Batches of pages written. With doublewrite, each is written twice.
@@ -225,7 +237,8 @@ impl Flushing {
         self.begun.load(RELAXED)
     }
 
-    pub(super) fn stats(&self) -> FlushStats {
+    /// The counters; `capacity_bytes` is the redo log's.
+    pub(super) fn stats(&self, capacity_bytes: u64) -> FlushStats {
         let load = |counter: &AtomicU64| counter.load(RELAXED);
         FlushStats {
             sync_waits: load(&self.sync_waits),
@@ -238,6 +251,7 @@ impl Flushing {
             n_to_flush_by_age: load(&self.by_age),
             avg_page_rate: load(&self.page_rate),
             lsn_avg_rate: load(&self.redo_rate),
+            max_modified_age_async: (self.config.mode.age_share() * capacity_bytes as f64) as u64,
             target_lsn: load(&self.target),
             batches: load(&self.batches),
             batches_ns: load(&self.batches_ns),

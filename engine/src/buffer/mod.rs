@@ -476,7 +476,7 @@ impl BufferPool {
 
     /// Counters of page writes by their cause, and the present plan.
     pub fn flush_stats(&self) -> FlushStats {
-        self.flushing.stats()
+        self.flushing.stats(self.log.capacity_bytes())
     }
 
     fn is_replaying(&self) -> bool {

@@ -47,6 +47,9 @@ pub struct EngineConfig {
     pub lock_wait_timeout: Duration,
     /// Memory to sort the entries of an index in a bulk load, bytes. Entries beyond it are sorted in files.
     pub sort_buffer_bytes: u64,
+    /// Writes the counters to a small file in the database's directory once a second, where other processes can read
+    /// them ([`LiveStats`](crate::LiveStats), `flifo stat --live`).
+    pub publish_stats: bool,
 }
 
 /// How durable a commit is when it returns; the numbers are those of `innodb_flush_log_at_trx_commit`.
@@ -145,6 +148,7 @@ impl Default for EngineConfig {
             rollback_segments: 16,
             lock_wait_timeout: Duration::from_secs(50),
             sort_buffer_bytes: 64 << 20,
+            publish_stats: false,
         }
     }
 }

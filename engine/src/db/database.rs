@@ -13,14 +13,16 @@ use super::catalog::{Catalog, Kind};
 use super::check::{Check, CheckProgress};
 use super::config::FlushLog;
 use super::directory::{not_a_directory, open_directory};
+use super::live::Publisher;
 use super::opening::{self, ToReplay};
+use super::stats::Sources;
 use super::tree::OpenTree;
 use super::typed::{self, OpenTyped};
 use super::{CheckReport, EngineConfig, EngineStats, Session, Tree};
 use crate::buffer::{BufferPool, FlushConfig, PoolConfig, RecoveryProgress, doublewrite};
 use crate::disk::{Disk, FileDisk, Tablespace};
 use crate::error::{Error, Result};
-use crate::lock::{Detector, LockStats, TxnId};
+use crate::lock::{Detector, TxnId};
 use crate::metrics::{WaitReason, Waits};
 use crate::page::{Lsn, PageNo};
 use crate::process::{Process, ProcessOwned};
@@ -86,7 +88,7 @@ pub(super) struct Inner {
     /// That which opened it, and alone may use it.
     pub(super) process: Process,
     pub(super) disk: Arc<dyn Disk>,
-    data_files: u32,
+    sources: Sources,
     pub(super) running: Running,
     pub(super) waits: Arc<Waits>,
     pub(super) catalog: Arc<Catalog>,
@@ -277,11 +279,22 @@ impl Database {
         let catalog = Arc::new(catalog);
         let txns = open_transactions(&running, &catalog, &waits, config)?;
         let process = Process::current();
+        let sources = Sources {
+            process,
+            pool: Arc::clone(&running.pool),
+            space: Arc::clone(&running.space),
+            txns: Arc::clone(&txns),
+            waits: Arc::clone(&waits),
+            disk: Arc::clone(&disk),
+        };
+        if config.publish_stats {
+            running.pool.start_task("flifo-stats", Publisher::new(sources.clone(), &disk))?;
+        }
         let inner = Inner {
             process,
             number: DATABASES_OPENED.fetch_add(1, Ordering::Relaxed),
             disk,
-            data_files: running.space.data_files(),
+            sources,
             running,
             waits,
             catalog,
@@ -408,23 +421,7 @@ impl Database {
 
     /// The counters so far. In a forked child the counters of row locks are zero, because they are behind locks.
     pub fn stats(&self) -> EngineStats {
-        let space = &self.inner.running.space;
-        EngineStats {
-            pool: self.inner.running.pool.stats(),
-            flush: self.inner.running.pool.flush_stats(),
-            waits: self.inner.waits.snapshot(),
-            stalled_callbacks: self.inner.waits.stalled_callbacks(),
-            redo: self.inner.running.log().stats(),
-            txns: self.inner.txns.stats(),
-            locks: match self.inner.process.is_current() {
-                true => self.inner.txns.locks().stats(),
-                false => LockStats::default(),
-            },
-            direct_io: self.inner.disk.direct_io(),
-            page_size: space.page_size() as u32,
-            data_files: self.inner.data_files,
-            data_bytes: space.pages() * space.page_size() as u64,
-        }
+        self.inner.sources.stats()
     }
 }
 

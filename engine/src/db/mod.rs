@@ -31,6 +31,7 @@ mod directory;
 mod entry;
 #[cfg(any(fuzzing, test))]
 pub(crate) mod fuzz;
+mod live;
 mod opening;
 mod prepared;
 mod report;
@@ -45,6 +46,7 @@ pub use at_rest::{AtRest, NextOpen};
 pub use check::CheckProgress;
 pub use config::{EngineConfig, FlushLog};
 pub use database::Database;
+pub use live::LiveStats;
 pub use report::{CheckReport, Finding, PagePlace, TreeKind, TreeReport};
 pub use session::{Session, Statement};
 pub use stats::EngineStats;

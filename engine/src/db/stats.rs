@@ -1,10 +1,14 @@
 //! A database's counters.
 
-use crate::buffer::{FlushStats, PoolStats};
+use std::sync::Arc;
+
+use crate::buffer::{BufferPool, FlushStats, PoolStats};
+use crate::disk::{Disk, Tablespace};
 use crate::lock::LockStats;
-use crate::metrics::{WaitReason, WaitsSnapshot};
+use crate::metrics::{WaitReason, Waits, WaitsSnapshot};
+use crate::process::Process;
 use crate::redo::RedoStats;
-use crate::txn::TxnStats;
+use crate::txn::{TxnStats, TxnSystem};
 
 /// A database's counters since it was opened.
 #[derive(Clone)]
@@ -67,12 +71,15 @@ impl EngineStats {
             ("log_lsn_last_flush", redo.durable_lsn),
             ("log_lsn_last_checkpoint", redo.checkpoint_lsn),
             ("log_lsn_checkpoint_age", self.checkpoint_age_bytes()),
+            ("log_max_modified_age_async", flush.max_modified_age_async),
             ("log_checkpoints", redo.checkpoints),
             ("log_waits", redo.buffer_waits),
             ("log_writes", redo.writes),
             ("os_log_fsyncs", redo.syncs),
             ("os_log_bytes_written", redo.written_bytes),
             ("trx_rseg_history_len", self.txns.history),
+            ("trx_rw_commits", self.txns.commits),
+            ("trx_rollbacks", self.txns.rollbacks),
             ("lock_deadlocks", locks.deadlocks),
             ("lock_timeouts", locks.timeouts),
             ("lock_row_lock_waits", locks.waits),
@@ -80,5 +87,58 @@ impl EngineStats {
             ("lock_row_lock_time", self.waits.total_ns(WaitReason::RowLock) / 1_000_000),
         ]
         .into_iter()
+    }
+
+    /// All counters by name: those of [`EngineStats::innodb_metrics`], and for each wait reason `wait_NAME_count` and
+    /// `wait_NAME_ns`, the number and the time of its waits.
+    pub fn counters(&self) -> Vec<(String, u64)> {
+        let own = [
+            ("redo_capacity_bytes", self.redo.capacity_bytes),
+            ("redo_hard_stops", self.redo.hard_stops),
+            ("trx_purged", self.txns.purged),
+        ];
+        let waits = WaitReason::ALL.into_iter().flat_map(|reason| {
+            let (name, waits) = (reason.name(), &self.waits);
+            [
+                (format!("wait_{name}_count"), waits.count(reason)),
+                (format!("wait_{name}_ns"), waits.total_ns(reason)),
+            ]
+        });
+        let named = self.innodb_metrics().chain(own).map(|(name, number)| (name.to_owned(), number));
+        named.chain(waits).collect()
+    }
+}
+
+/// What counts in an open database.
+#[derive(Clone)]
+pub(super) struct Sources {
+    pub(super) process: Process,
+    pub(super) pool: Arc<BufferPool>,
+    pub(super) space: Arc<Tablespace>,
+    pub(super) txns: Arc<TxnSystem>,
+    pub(super) waits: Arc<Waits>,
+    pub(super) disk: Arc<dyn Disk>,
+}
+
+impl Sources {
+    /// The counters so far.
+    pub(super) fn stats(&self) -> EngineStats {
+        let space = &self.space;
+        EngineStats {
+            pool: self.pool.stats(),
+            flush: self.pool.flush_stats(),
+            waits: self.waits.snapshot(),
+            stalled_callbacks: self.waits.stalled_callbacks(),
+            redo: self.pool.log().stats(),
+            txns: self.txns.stats(),
+            locks: match self.process.is_current() {
+                true => self.txns.locks().stats(),
+                false => LockStats::default(),
+            },
+            direct_io: self.disk.direct_io(),
+            page_size: space.page_size() as u32,
+            data_files: space.data_files(),
+            data_bytes: space.pages() * space.page_size() as u64,
+        }
     }
 }

@@ -68,10 +68,11 @@ pub enum Command {
     /// database is not changed; a database that was not closed is recovered first.
     #[command(after_help = CHECK_EXIT_CODES)]
     Check(CheckArgs),
-    /// Describe a closed database: its files, tables and space
+    /// Describe a closed database: its files, tables and space; or watch an open one
     ///
     /// Shows the format, the files, whether it was closed, checkpoint and redo log. Then reads every page and shows
     /// tables and trees with rows, pages and fill, free pages, and the rollback segments' history. Changes nothing.
+    /// With --live, prints what another process does with its open database, a line per second.
     #[command(after_help = CHECK_EXIT_CODES)]
     Stat(StatArgs),
     /// One process of `iobench --as processes`; it takes its orders from standard input.

@@ -3,6 +3,8 @@
 //! | module | holds |
 //! |---|---|
 //! | `table`, `chart`, `page`, `palette` | what all reports are made of, those of `flifo-peers` too |
+//! | `series` | counters over time, as a stack of small graphs |
+//! | `live` | the lines of `stat --live` |
 //! | `outputs` | saves, prints and draws a report, whatever its kind |
 //! | `sweep` | a sweep or a bench, and its comparison with the published figures |
 //! | `iobench` | a run of `iobench`, with advice and the comparison with a published study |
@@ -13,9 +15,11 @@
 pub(crate) mod chart;
 pub(crate) mod database;
 pub mod iobench;
+pub(crate) mod live;
 mod outputs;
 pub(crate) mod page;
 mod palette;
+pub(crate) mod series;
 mod style;
 pub mod sweep;
 pub mod table;

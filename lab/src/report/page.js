@@ -38,7 +38,7 @@
       paper_bgcolor: "rgba(0,0,0,0)",
       plot_bgcolor: "rgba(0,0,0,0)",
       font: { color: colours.ink, family: "system-ui, sans-serif", size: narrow ? 11 : 12 },
-      margin: { l: 56, r: 12, t: 12, b: 44 },
+      margin: { l: 56, r: 12, t: 12, b: layout.xaxis.title?.text ? 44 : 24 },
       showlegend: (layout.showlegend ?? true) && !(narrow && layout.legend),
       legend: { orientation: "h", x: 0, y: 1.02, xanchor: "left", yanchor: "bottom", traceorder: "normal", ...layout.legend },
       hovermode: "x unified",

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::chart::Chart;
 use super::palette::COLOURS;
+use super::series::Graph;
 use crate::results::Machine;
 use crate::support::format;
 
@@ -52,6 +53,26 @@ impl Page {
             "<figure{class}><figcaption><h3>{title}</h3>{button}<p>{note}</p></figcaption>\
              <div class=\"chart\" data-chart=\"{index}\" role=\"img\" aria-label=\"{title}\"></div></figure>\n"
         )
+    }
+
+    /// Stacks of graphs over time beside each other, each with its title.
+    pub(crate) fn stacks(&mut self, stacks: Vec<(String, Vec<Graph>)>) -> String {
+        let figures: String = stacks.into_iter().map(|(title, graphs)| self.stack(&title, graphs)).collect();
+        format!("<div class=\"grid\">\n{figures}</div>\n")
+    }
+
+    fn stack(&mut self, title: &str, graphs: Vec<Graph>) -> String {
+        let title = escape(title);
+        let mut graphs_html = String::new();
+        for graph in graphs {
+            let index = self.specs.len();
+            self.specs.push(graph.spec);
+            graphs_html += &format!(
+                "<p>{name}</p>\n<div class=\"chart\" data-chart=\"{index}\" role=\"img\" aria-label=\"{title}: {name}\"></div>\n",
+                name = graph.title,
+            );
+        }
+        format!("<figure class=\"stack\"><figcaption><h3>{title}</h3></figcaption>\n{graphs_html}</figure>\n")
     }
 
     /// The whole document; `head` and `sections` are HTML, `title` and `version` text.

@@ -3,6 +3,7 @@
 //! | module | holds |
 //! |---|---|
 //! | `sweep`, `changes`, `fairness` | a run of `sweep` or `bench`, explained in `docs/results.md` |
+//! | `series`, `live` | what was counted in each interval of a window; in a line of `stat --live` |
 //! | `io` | a run of `iobench`, explained in `docs/iobench.md` |
 //! | `database` | what `check` and `stat` print with `--json` |
 //! | `machine` | the machine of a run |
@@ -18,9 +19,11 @@ mod fairness;
 mod file;
 pub mod io;
 mod json;
+pub(crate) mod live;
 mod machine;
 pub mod published;
 pub(crate) mod record;
+pub mod series;
 mod sweep;
 
 pub use changes::{ChangeFigures, EngineSecond, RefusalFigures};
@@ -28,6 +31,7 @@ pub use fairness::Fairness;
 pub(crate) use file::read_results;
 pub use file::{ResultsError, SCHEMA};
 pub use machine::Machine;
+pub use series::{Point, Series};
 pub use sweep::{
     AdmissionFigures, Cell, CellKey, DiskFigures, EntryFigures, Failure, HostFigures, PerSecond, Results,
     Round, Samples, Second, ServerFigures, Settings, Summary, Variable,

@@ -16,6 +16,7 @@ use super::fairness::Fairness;
 use super::file::{ResultsError, SCHEMA, read_results};
 use super::json::{check_figures, pretty_json};
 use super::machine::Machine;
+use super::series::Series;
 use crate::support::output::replace_file;
 use crate::support::statistics::Spread;
 
@@ -269,6 +270,9 @@ pub struct Round {
     pub refusals: RefusalFigures,
     /// The round second by second.
     pub seconds: Vec<Second>,
+    /// The database's counters over time; only of a cell's last round.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub series: Option<Series>,
 }
 
 /// The machine's figures during a round. Percentages are of all CPUs together.
@@ -533,8 +537,11 @@ impl Cell {
         Cell { key, rounds: Vec::new(), failures: Vec::new(), summary: Summary::default() }
     }
 
-    /// Adds a round and updates the summary.
+    /// Adds a round and updates the summary. The series of the round before is dropped.
     pub fn push(&mut self, round: Round) {
+        if let Some(last) = self.rounds.last_mut().filter(|_| round.series.is_some()) {
+            last.series = None;
+        }
         self.rounds.push(round);
         self.summarise();
     }
@@ -565,7 +572,12 @@ impl Cell {
         if self.key.threads == 0 {
             return Err(ResultsError::Figure("a cell has 0 threads".into()));
         }
-        Ok(())
+        self.series().map_or(Ok(()), Series::check)
+    }
+
+    /// The series of the last round that has one.
+    pub fn series(&self) -> Option<&Series> {
+        self.rounds.iter().rev().find_map(|round| round.series.as_ref())
     }
 
     fn summarise(&mut self) {

@@ -1,6 +1,7 @@
-//! `flifo stat`: describes a closed database.
+//! `flifo stat`: describes a closed database, or watches an open one.
 
 pub mod args;
+mod live;
 
 use flifo_engine::{Database, NextOpen};
 
@@ -9,10 +10,15 @@ use crate::measure::database::{self, Check};
 use crate::report::{Style, database as text};
 use crate::results::database as results;
 use crate::support::error::Error;
+use crate::support::interrupt;
 use args::StatArgs;
 
 /// `flifo stat DIR`.
 pub fn stat(args: &StatArgs) -> Result<Ended, Error> {
+    if args.live {
+        interrupt::install()?;
+        return live::live(args);
+    }
     let at_rest = database::read_headers(&args.dir)?;
     let checked = check_for_stat(&at_rest.next_open, args)
         .map(|check| database::check(&args.dir, args.buffer_pool, check))

@@ -6,11 +6,12 @@ use flifo_admission::{Admission, Snapshot};
 use flifo_engine::{EngineStats, WaitReason};
 
 use super::plan::{Plan, Step};
-use crate::measure::engine::changes;
+use crate::measure::engine::{changes, series};
 use crate::measure::frontend::{Frontend, FrontendKind, WindowCounters};
 use crate::measure::sampler::{Sampler, Server};
 use crate::measure::scheduler::{self, quantile_us};
 use crate::measure::workload::{Load, Shape, Totals};
+use crate::results::series::SeriesBuilder;
 use crate::results::{CellKey, DiskFigures, Fairness, Round};
 use crate::support::error::Error;
 use crate::support::{clock, interrupt};
@@ -80,14 +81,21 @@ pub(super) fn run(
     let mut sampler = Sampler::start(Server::RestOfThisProcess, frontend.client_tids().to_vec());
     let before = Counted::now(&admission, setup.database);
     let mut change_sampler = changes::ChangeSampler::from(window.start_ns(), &before.engine);
+    let mut series =
+        SeriesBuilder::new(window.start_ns(), window.length_ns(), series::reading(&before.engine));
     interrupted = interrupted
         || interrupt::sleep_until(|| {
             change_sampler.sample(setup.database);
+            if clock::now_ns() >= series.next_ns() {
+                let stats = setup.database.stats();
+                series.add(clock::now_ns(), series::reading(&stats));
+            }
             window.end_ns().saturating_sub(LAST_SAMPLE_NS)
         });
     sampler.sample_run_queue();
     let after = Counted::now(&admission, setup.database);
     change_sampler.end(&after.engine, after.at_ns, window.end_ns());
+    let series = series.finish(after.at_ns, window.end_ns(), series::reading(&after.engine));
     interrupted = interrupted || interrupt::sleep_until(|| window.end_ns());
     let mut samples = sampler.finish();
     change_sampler.note(&mut samples.seconds);
@@ -113,6 +121,7 @@ pub(super) fn run(
         disk: disk_figures(&before.engine, &after.engine, counted),
         changes: changes::figures(&before.engine, &after.engine, counted, &change_sampler),
         refusals: counters.retries.figures(),
+        series: Some(series.with_transactions(&counters.transactions_per_interval)),
         ..round.with_seconds(&counters.seconds)
     };
     Ok((Some(round), counters.changes))

@@ -100,6 +100,7 @@ fn engine_config(args: &SweepArgs) -> EngineConfig {
         buffer_pool_bytes: args.buffer_pool.0,
         buffer_pool_instances: args.instances,
         data_files: args.data_files,
+        publish_stats: true,
         ..args.engine.config()
     }
 }

@@ -11,15 +11,17 @@ use crate::measure::server::client::{Counts, Job};
 use crate::measure::server::clients::Clients;
 use crate::measure::server::counters::Reading;
 use crate::measure::server::script::Shape;
-use crate::results::{Fairness, Round, Samples};
+use crate::results::series::SeriesBuilder;
+use crate::results::{Fairness, Round, Samples, Series};
 use crate::support::error::Error;
-use crate::support::interrupt;
+use crate::support::{clock, interrupt};
 
 /// The samples taken while the clients ran.
 struct Readings {
     before: Reading,
     after: Reading,
     samples: Samples,
+    series: Series,
 }
 
 /// Runs one step; `None` if Ctrl-C cut it off.
@@ -60,10 +62,32 @@ fn watch(admin: &mut Admin, clients: &Clients, window: &Window) -> Result<Readin
     let tids = clients.tids();
     let sampler = Sampler::start(Server::Process(admin.facts.pid), tids.to_vec());
     let before = admin.read(tids)?;
+    let mut builder = SeriesBuilder::new(window.start_ns(), window.length_ns(), admin.read_series()?);
+    read_until_end(admin, window, &mut builder)?;
     interrupt::sleep_until(|| window.end_ns());
     // Statements are still sent: both readings see the full load.
     let after = admin.read(tids)?;
-    Ok(Readings { before, after, samples: without_short_rows(sampler.finish()) })
+    let samples = without_short_rows(sampler.finish());
+    let series = builder.finish(clock::now_ns(), window.end_ns(), admin.read_series()?);
+    Ok(Readings { before, after, samples, series })
+}
+
+/// Reads the counters at the end of every interval but the last.
+fn read_until_end(admin: &mut Admin, window: &Window, builder: &mut SeriesBuilder) -> Result<(), Error> {
+    // An overloaded server takes its time: no answer may come after the window's end.
+    let mut longest_ns = 0;
+    loop {
+        let next_ns = builder.next_ns();
+        let is_interrupted = interrupt::sleep_until(|| next_ns.min(window.end_ns()));
+        let asked_ns = clock::now_ns();
+        if is_interrupted || asked_ns + 2 * longest_ns >= window.end_ns() {
+            return Ok(());
+        }
+        let reading = admin.read_series()?;
+        let answered_ns = clock::now_ns();
+        longest_ns = longest_ns.max(answered_ns - asked_ns);
+        builder.add(asked_ns + (answered_ns - asked_ns) / 2, reading);
+    }
 }
 
 /// Another process's time comes in ticks of 10 ms: of the short rest at a round's end it says nothing.
@@ -95,6 +119,7 @@ fn round(step: &Step, window: &Window, counts: &Counts, readings: Readings) -> R
         fairness: Fairness::of(&counters.per_connection),
         refusals: refusals.figures(),
         server,
+        series: Some(readings.series.with_transactions(&counters.transactions_per_interval)),
         ..round.with_seconds(&counters.seconds)
     }
 }

@@ -4,8 +4,12 @@
 //! |---|---|
 //! | `prepare` | the data directory, opened or loaded |
 //! | `changes` | the engine's counters of a round with changes |
+//! | `live` | counters that another process publishes |
+//! | `series` | readings of the engine's counters for a time series |
 //! | `table_audit` | compares the table with the changes that clients saw acknowledged |
 
 pub(crate) mod changes;
+pub(crate) mod live;
 pub mod prepare;
+pub mod series;
 pub(crate) mod table_audit;

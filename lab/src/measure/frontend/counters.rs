@@ -29,6 +29,8 @@ pub struct WindowCounters {
     pub per_connection: Vec<u64>,
     /// The window second by second; the last entry may cover a part of a second.
     pub seconds: Vec<PerSecond>,
+    /// Transactions of each interval of the window's time series; the last entry may cover a part of an interval.
+    pub transactions_per_interval: Vec<u64>,
     /// Transactions that were rolled back and retried.
     pub retries: Retries,
     /// The changes of all acknowledged transactions, including those outside the window.
@@ -47,6 +49,7 @@ impl WindowCounters {
             latency_ns_max: 0,
             per_connection: vec![0; connections],
             seconds: Vec::new(),
+            transactions_per_interval: Vec::new(),
             retries: Retries::default(),
             changes: Totals::default(),
         }
@@ -60,6 +63,16 @@ impl WindowCounters {
             self.seconds.resize(second + 1, PerSecond::default());
         }
         &mut self.seconds[second]
+    }
+
+    /// The transactions of the interval of the window in which a reply came.
+    #[inline]
+    fn interval(&mut self, window: &Window, now_ns: u64) -> &mut u64 {
+        let interval = ((now_ns - window.start_ns()) / window.interval_ns()) as usize;
+        if interval >= self.transactions_per_interval.len() {
+            self.transactions_per_interval.resize(interval + 1, 0);
+        }
+        &mut self.transactions_per_interval[interval]
     }
 
     /// Counts a reply at `now_ns` if it came inside the window. `begun_ns` is the start of its transaction, given with
@@ -77,6 +90,7 @@ impl WindowCounters {
         if let Some(begun_ns) = begun_ns {
             let latency_ns = now_ns - begun_ns;
             self.transactions += 1;
+            *self.interval(window, now_ns) += 1;
             self.latency_ns_max = self.latency_ns_max.max(latency_ns);
             // Fails only beyond the histogram's range, which the line keeps it from.
             let _ = self.latency_ns.increment(latency_ns.min(LATENCY_NS_MAX));
@@ -100,6 +114,11 @@ impl WindowCounters {
         for (sum, more) in self.seconds.iter_mut().zip(other.seconds) {
             sum.statements += more.statements;
             sum.transactions += more.transactions;
+        }
+        let intervals = self.transactions_per_interval.len().max(other.transactions_per_interval.len());
+        self.transactions_per_interval.resize(intervals, 0);
+        for (sum, more) in self.transactions_per_interval.iter_mut().zip(other.transactions_per_interval) {
+            *sum += more;
         }
         self.latency_ns =
             self.latency_ns.wrapping_add(&other.latency_ns).expect("all counters have one histogram shape");
@@ -178,6 +197,7 @@ mod tests {
         a.add(b);
         assert_eq!((a.statements, a.per_connection.clone()), (3, vec![1, 2]));
         assert_eq!(a.seconds, [PerSecond { statements: 3, transactions: 3 }]);
+        assert_eq!(a.transactions_per_interval, [3], "of a tenth of a second");
         assert_eq!(a.latency_ns_max, 2_000_000);
         assert!((a.latency_ms(1.0).unwrap() - 2.0).abs() < 0.02);
     }

@@ -26,6 +26,7 @@ use flifo_admission::Admission;
 
 use super::thread_group::{Driver, ThreadGroup};
 use super::workload::{Load, Sbtest};
+use crate::results::series::interval_ns;
 use crate::support::clock;
 use crate::support::error::Error;
 pub use counters::{LATENCY_NS_MAX, WindowCounters};
@@ -77,13 +78,16 @@ impl FrontendKind {
 pub struct Window {
     start_ns: u64,
     end_ns: AtomicU64,
+    interval_ns: u64,
 }
 
 impl Window {
     /// A window that opens after `settle` and lasts for `time`.
     pub fn after(settle: Duration, time: Duration) -> Self {
         let start_ns = clock::now_ns() + clock::ns(settle);
-        Window { start_ns, end_ns: AtomicU64::new(start_ns + clock::ns(time)) }
+        let time_ns = clock::ns(time);
+        let interval_ns = interval_ns(time_ns);
+        Window { start_ns, end_ns: AtomicU64::new(start_ns + time_ns), interval_ns }
     }
 
     /// When it opens.
@@ -97,6 +101,17 @@ impl Window {
     pub fn end_ns(&self) -> u64 {
         // Relaxed: the value is all that is passed, and a reply's delay in seeing it costs nothing.
         self.end_ns.load(Ordering::Relaxed)
+    }
+
+    /// How long it is to be open.
+    pub fn length_ns(&self) -> u64 {
+        self.end_ns().saturating_sub(self.start_ns)
+    }
+
+    /// Length of an interval of its time series.
+    #[inline]
+    pub fn interval_ns(&self) -> u64 {
+        self.interval_ns
     }
 
     /// Closes the window now, if it is open.

@@ -12,6 +12,7 @@ use super::endpoint::Endpoint;
 use super::session::{Session, quoted};
 use super::wire::{ServerError, WireError};
 use crate::measure::setting::Setting;
+use crate::results::series;
 use crate::support::error::Error;
 use crate::support::progress::Progress;
 
@@ -30,6 +31,8 @@ pub(crate) struct Admin {
     /// The plugin's settings as they were; empty without the plugin, or before the first change.
     before: Vec<(&'static str, String)>,
     now: Option<Setting>,
+    /// Readings of counters so far: the server counts each as a question.
+    readings: u64,
 }
 
 impl Admin {
@@ -39,7 +42,7 @@ impl Admin {
         let explain = |error| connect::explain(endpoint, error);
         take_lock(&mut session, endpoint)?;
         let facts = counters::facts(&mut session, &endpoint.address.place).map_err(explain)?;
-        Ok(Admin { endpoint: endpoint.clone(), session, facts, before: Vec::new(), now: None })
+        Ok(Admin { endpoint: endpoint.clone(), session, facts, before: Vec::new(), now: None, readings: 0 })
     }
 
     /// Whether it is the server of `other`.
@@ -132,8 +135,16 @@ impl Admin {
     /// Reads the server's counters.
     pub(crate) fn read(&mut self, client_tids: &[u32]) -> Result<Reading, Error> {
         let pid = self.facts.pid;
-        let reading = self.patiently(|session| Reading::now(session, pid, client_tids));
+        self.readings += 1;
+        let own = self.readings;
+        let reading = self.patiently(|session| Reading::now(session, pid, client_tids, own));
         reading.map_err(|error| error.explain(&self.endpoint))
+    }
+
+    /// Reads the server's counters for a time series.
+    pub(crate) fn read_series(&mut self) -> Result<series::Reading, Error> {
+        self.readings += 1;
+        self.patiently(super::series::read).map_err(|error| error.explain(&self.endpoint))
     }
 
     /// Asks again on a new connection if the old one is gone: a session may be killed, or outlive its

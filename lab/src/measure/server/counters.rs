@@ -114,6 +114,8 @@ pub(crate) struct Reading {
     server_cpu_ns: Option<u64>,
     server_switches: Option<Switches>,
     client_cpu_ns: u64,
+    /// Readings of the server's counters up to this one: questions of the measurement's own.
+    own_questions: u64,
 }
 
 const STATUS: [&str; 8] = [
@@ -132,6 +134,7 @@ impl Reading {
         session: &mut Session,
         pid: Option<u32>,
         client_tids: &[u32],
+        own_questions: u64,
     ) -> Result<Self, WireError> {
         let names: Vec<String> = STATUS.iter().map(|name| quoted(name)).collect();
         let asked_ns = clock::now_ns();
@@ -151,6 +154,7 @@ impl Reading {
             server_cpu_ns: pid.and_then(sampler::process_ns),
             server_switches: pid.and_then(|pid| Switches::of(pid, || ())),
             client_cpu_ns,
+            own_questions,
         })
     }
 
@@ -171,8 +175,8 @@ impl Reading {
     /// The figures between two readings.
     pub(crate) fn since(&self, before: &Reading) -> ServerFigures {
         let elapsed_s = (self.at_ns - before.at_ns) as f64 / 1e9;
-        // This reading's own question.
-        let statements = self.grown(before, "Questions").map(|n| n.saturating_sub(1));
+        let own = self.own_questions - before.own_questions;
+        let statements = self.grown(before, "Questions").map(|n| n.saturating_sub(own));
         let per_s = |count: Option<u64>| count.filter(|_| elapsed_s > 0.0).map(|n| n as f64 / elapsed_s);
         let each = |amount: Option<f64>| {
             let statements = statements.filter(|n| *n > 0)? as f64;
@@ -218,8 +222,7 @@ mod tests {
 
     fn reading(at_ns: u64, factor: u64) -> Reading {
         let counts = [("Questions", 1_000), ("Com_select", 900), ("Flifo_admitted", 10)];
-        let status = counts
-            .map(|(name, n)| (name.to_owned(), n * factor + u64::from(name == "Questions" && factor > 0)));
+        let status = counts.map(|(name, n)| (name.to_owned(), n * factor + u64::from(name == "Questions") * 3 * factor));
         Reading {
             at_ns,
             status: status.into(),
@@ -231,6 +234,8 @@ mod tests {
                 [(1, 1_005), (2, 1_000)].into()
             })),
             client_cpu_ns: 7_000_000 * factor,
+            // Two readings for a time series came between.
+            own_questions: 3 * factor,
         }
     }
 
@@ -239,7 +244,7 @@ mod tests {
         let (before, after) = (reading(1_000, 0), reading(2_000_001_000, 1));
         let figures = after.since(&before);
         assert_eq!(figures.server_elapsed_s, Some(2.0));
-        assert_eq!(figures.server_statements_per_s, Some(500.0), "without the reading's own question");
+        assert_eq!(figures.server_statements_per_s, Some(500.0), "without the measurement's own questions");
         assert_eq!(figures.server_selects_per_s, Some(450.0));
         assert_eq!(figures.server_updates_per_s, None, "a counter that the server has not is not 0");
         assert_eq!(figures.server_cpu_us_per_statement, Some(50.0));

@@ -11,7 +11,7 @@
 //! | `client`, `clients` | event loops that drive all connections |
 //! | `refusals` | errors after which a statement is retried |
 //! | `admin` | the plugin's settings, changed between cells and put back |
-//! | `counters` | what the server and its process count |
+//! | `counters`, `series` | what the server and its process count; the same over time |
 //! | `table` | sysbench's table, found or made |
 //!
 //! The client is part of the load: on a shared machine, its CPU time is missing at the server. Prototypes of two
@@ -40,6 +40,7 @@ pub(crate) mod endpoint;
 mod explain;
 mod refusals;
 pub(crate) mod script;
+mod series;
 mod session;
 pub(crate) mod statement;
 pub(crate) mod table;

@@ -1,10 +1,12 @@
 //! A made-up run with every key: for tests, and for viewing a page without measuring first. The shapes are those of a
 //! small machine; no figure in it was measured.
 
+use flifo_engine::WaitReason;
+
 use crate::results::{
     AdmissionFigures, CellKey, ChangeFigures, DiskFigures, EngineSecond, EntryFigures, Failure, Fairness,
-    HostFigures, Machine, PerSecond, RefusalFigures, Results, Round, Samples, Second, ServerFigures,
-    Settings, Variable,
+    HostFigures, Machine, PerSecond, Point, RefusalFigures, Results, Round, Samples, Second, Series,
+    ServerFigures, Settings, Variable,
 };
 
 const ROUNDS: u32 = 5;
@@ -313,6 +315,7 @@ fn with_changes(mut round: Round) -> Round {
         ..RefusalFigures::default()
     };
     let second = (per_s * 0.95) as u64;
+    round.series = Some(series((per_s / 5.0) as u64, 0));
     let counted = [
         PerSecond { statements: second, transactions: second },
         PerSecond {
@@ -321,6 +324,37 @@ fn with_changes(mut round: Round) -> Round {
         },
     ];
     round.with_seconds(&counted)
+}
+
+/// A made-up series of ten fifths of a second.
+pub fn series(transactions: u64, sync_waits: u64) -> Series {
+    let point = |at: u32| Point {
+        at_s: f64::from(at) / 5.0,
+        transactions: Some(transactions),
+        trx_rw_commits: Some(transactions),
+        log_lsn_checkpoint_age: Some((u64::from(at) * 6) << 20),
+        log_max_modified_age_async: Some(90 << 20),
+        os_log_bytes_written: Some(transactions * 900),
+        buffer_pages_written: Some(200),
+        buffer_flush_adaptive_total_pages: Some(150),
+        buffer_flush_sync_total_pages: Some(sync_waits / 10),
+        buffer_flush_background_total_pages: Some(0),
+        buffer_lru_batch_flush_total_pages: Some(50),
+        buffer_flush_sync_waits: Some(sync_waits / 5),
+        buffer_pool_wait_free: Some(3),
+        log_waits: Some(0),
+        buffer_pool_pages_dirty: Some(9000),
+        trx_rseg_history_len: Some(1500),
+        wait_ms: WaitReason::ALL
+            .into_iter()
+            .map(|reason| match reason {
+                WaitReason::DiskRead => (reason.name().to_owned(), 30.0),
+                WaitReason::RowLock => (reason.name().to_owned(), f64::from(at) * 10.0),
+                _ => (reason.name().to_owned(), 0.5),
+            })
+            .collect(),
+    };
+    Series { interval_s: 0.2, points: (1..=10).map(point).collect() }
 }
 
 /// A made-up bench: two loads, two policies and three peers, two limits, 16 to 4096 threads, three rounds.

@@ -1,14 +1,14 @@
 //! The page of a sweep or a bench, in the [frame](super::frame).
 
-use super::analysis::{Panel, bound, panels};
+use super::analysis::{Curve, Panel, bound, panels};
 use super::charts::charts;
 use super::conclusion::conclusion;
 use super::published::{Comparison, Verdict, compare};
 use super::{bench, changes, others, server};
 use crate::report::page::{self, Page, escape};
-use crate::report::{INTERRUPTED, ReportError};
+use crate::report::{INTERRUPTED, ReportError, series};
 use crate::results::published::Flifo2009;
-use crate::results::{Cell, Results};
+use crate::results::{Cell, Results, Series};
 use crate::support::format;
 
 /// The page as HTML.
@@ -109,11 +109,28 @@ fn head(results: &Results, panels: &[Panel<'_>]) -> String {
 fn section(panel: &Panel<'_>, published: &Flifo2009, page: &mut Page) -> String {
     let card = published_card(&compare(panel, published), published);
     format!(
-        "<section>\n<h2>{}</h2>\n{}{}</section>\n",
+        "<section>\n<h2>{}</h2>\n{}{}{}</section>\n",
         escape(&panel.heading()),
         page.figures(charts(panel, published), &card),
+        over_time(panel, page),
         cell_table(panel)
     )
+}
+
+/// Each policy's last round at its highest number of connections, over time.
+fn over_time(panel: &Panel<'_>, page: &mut Page) -> String {
+    let last = |curve: &Curve<'_>| {
+        let cell = curve.cells.last()?;
+        let title = format!("{}, {} {}", curve.label, cell.key.threads, panel.counted());
+        Some((title, cell.series()?.clone()))
+    };
+    let (titles, all): (Vec<String>, Vec<Series>) = panel.curves.iter().filter_map(last).unzip();
+    let stacks = series::stacks(&all.iter().collect::<Vec<_>>());
+    let titled: Vec<_> = titles.into_iter().zip(stacks).filter(|(_, stack)| !stack.is_empty()).collect();
+    match titled.is_empty() {
+        true => String::new(),
+        false => format!("<h3 class=\"over\">Over time: the last round</h3>\n{}", page.stacks(titled)),
+    }
 }
 
 fn published_card(comparisons: &[Comparison], published: &Flifo2009) -> String {
