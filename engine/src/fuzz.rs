@@ -7,6 +7,7 @@
 pub(crate) mod input;
 
 pub use crate::db::fuzz::catalog;
+pub use crate::db::live::fuzz::live;
 pub use crate::disk::fuzz::state;
 pub use crate::page::fuzz::page;
 pub use crate::redo::fuzz::log;
@@ -23,10 +24,11 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 5] = [
+pub const TARGETS: [Target; 6] = [
     Target { name: "page", run: page, seeds: crate::page::fuzz::seeds },
     Target { name: "log", run: log, seeds: crate::redo::fuzz::seeds },
     Target { name: "catalog", run: catalog, seeds: crate::db::fuzz::seeds },
+    Target { name: "live", run: live, seeds: crate::db::live::fuzz::seeds },
     Target { name: "undo", run: undo, seeds: crate::txn::fuzz::seeds },
     Target { name: "state", run: state, seeds: crate::disk::fuzz::seeds },
 ];
@@ -92,6 +94,11 @@ mod tests {
     #[test]
     fn any_version_and_undo_record_is_eaten() {
         eats("undo");
+    }
+
+    #[test]
+    fn any_live_counters_are_eaten() {
+        eats("live");
     }
 
     #[test]

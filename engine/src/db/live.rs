@@ -209,6 +209,28 @@ impl Drop for Publisher {
     }
 }
 
+/// Arbitrary content of the file.
+#[cfg(any(fuzzing, test))]
+pub(crate) mod fuzz {
+    use super::*;
+
+    /// Parses the bytes as they are, and as the body of a file whose checksum is correct. What was parsed is written and
+    /// parsed again.
+    pub fn live(data: &[u8]) {
+        let sealed = [data, format!("crc32c {}\n", crc32c::crc32c(data)).as_bytes()].concat();
+        for bytes in [data, &sealed] {
+            if let Ok(live) = LiveStats::parse(bytes) {
+                assert_eq!(LiveStats::parse(live.to_text().as_bytes()).as_ref(), Ok(&live));
+            }
+        }
+    }
+
+    pub(crate) fn seeds() -> Vec<Vec<u8>> {
+        let body = "flifo_stats 1\npid 7\ninterval_ms 1000\nwritten_ms 1767225600123\nuptime_ms 17004\nlog_waits 3\n";
+        vec![body.into(), body.replace("_stats 1", "_stats 2").into(), body.replace("waits 3", "waits x").into()]
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

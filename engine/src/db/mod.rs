@@ -31,7 +31,7 @@ mod directory;
 mod entry;
 #[cfg(any(fuzzing, test))]
 pub(crate) mod fuzz;
-mod live;
+pub(crate) mod live;
 mod opening;
 mod prepared;
 mod report;
