@@ -138,8 +138,8 @@ mod wait;
 pub use background::Wake;
 pub use buffer::{FlushMode, FlushStats, PoolStats, RecoveryProgress};
 pub use db::{
-    AtRest, CheckProgress, CheckReport, Database, EngineConfig, EngineStats, Finding, FlushLog, LiveStats, NextOpen,
-    PagePlace, Rows, Savepoint, Session, Statement, Table, Transaction, Tree, TreeKind, TreeReport,
+    AtRest, CheckProgress, CheckReport, Database, EngineConfig, EngineStats, Finding, FlushLog, LiveStats,
+    NextOpen, PagePlace, Rows, Savepoint, Session, Statement, Table, Transaction, Tree, TreeKind, TreeReport,
     TypedTable,
 };
 pub use error::{Error, PRIMARY_KEY, Result};

@@ -63,7 +63,8 @@ fn an_open_database_is_watched_until_it_is_closed() {
             }
         });
         let json = flifo().args(["stat", "--live", "--json", "--count", "2"]).arg(&dir).output().unwrap();
-        let text = flifo().args(["stat", "--live", "--count", "1", "--interval", "2"]).arg(&dir).output().unwrap();
+        let text =
+            flifo().args(["stat", "--live", "--count", "1", "--interval", "2"]).arg(&dir).output().unwrap();
         is_over.store(true, Ordering::Relaxed);
         writer.join().unwrap();
         [json, text]
@@ -85,7 +86,12 @@ fn an_open_database_is_watched_until_it_is_closed() {
     assert!(text.lines().nth(1).unwrap().contains("commit/s"), "{text}");
 
     // It ends with the database.
-    let mut watching = flifo().args(["stat", "--live", "--json"]).arg(&dir).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let mut watching = flifo()
+        .args(["stat", "--live", "--json"])
+        .arg(&dir)
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
     std::thread::sleep(Duration::from_millis(300));
     drop(table);
     db.close().unwrap();

@@ -227,7 +227,11 @@ pub(crate) mod fuzz {
 
     pub(crate) fn seeds() -> Vec<Vec<u8>> {
         let body = "flifo_stats 1\npid 7\ninterval_ms 1000\nwritten_ms 1767225600123\nuptime_ms 17004\nlog_waits 3\n";
-        vec![body.into(), body.replace("_stats 1", "_stats 2").into(), body.replace("waits 3", "waits x").into()]
+        vec![
+            body.into(),
+            body.replace("_stats 1", "_stats 2").into(),
+            body.replace("waits 3", "waits x").into(),
+        ]
     }
 }
 

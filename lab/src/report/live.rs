@@ -62,7 +62,8 @@ pub(crate) fn heading() -> String {
 pub(crate) fn line(line: &LiveLine) -> String {
     let mut text = String::new();
     for (.., width, figure) in COLUMNS {
-        let figure = figure(line).map_or_else(|| "-".to_owned(), |figure| format::whole(figure.round() as u64));
+        let figure =
+            figure(line).map_or_else(|| "-".to_owned(), |figure| format::whole(figure.round() as u64));
         let _ = write!(text, "{figure:>width$}");
     }
     for (index, (reason, threads)) in longest(&line.point, line.elapsed_s).into_iter().enumerate() {

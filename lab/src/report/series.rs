@@ -76,7 +76,11 @@ fn transactions(series: &Series) -> Vec<Line> {
 
 fn ages(series: &Series) -> Vec<Line> {
     let mib = |figure: fn(&Point) -> Option<u64>| {
-        series.points.iter().map(|point| figure(point).map(|bytes| bytes as f64 / f64::from(1 << 20))).collect()
+        series
+            .points
+            .iter()
+            .map(|point| figure(point).map(|bytes| bytes as f64 / f64::from(1 << 20)))
+            .collect()
     };
     named([
         ("age", mib(|point| point.log_lsn_checkpoint_age)),
@@ -189,7 +193,8 @@ mod tests {
         };
         assert_eq!(names(&stacks[0][4]), names(&stacks[1][4]));
         assert_eq!(stacks[1][3].spec["data"][0]["y"][0], 3000.0);
-        let below: Vec<_> = stacks[0].iter().map(|graph| &graph.spec["layout"]["xaxis"]["title"]["text"]).collect();
+        let below: Vec<_> =
+            stacks[0].iter().map(|graph| &graph.spec["layout"]["xaxis"]["title"]["text"]).collect();
         assert_eq!(below, ["", "", "", "", "seconds"]);
     }
 
@@ -197,7 +202,12 @@ mod tests {
     fn what_was_not_counted_has_no_graph_and_no_line() {
         let mut series = fixture::series(1000, 10);
         for point in &mut series.points {
-            *point = Point { at_s: point.at_s, transactions: Some(5), buffer_pages_written: Some(7), ..Point::default() };
+            *point = Point {
+                at_s: point.at_s,
+                transactions: Some(5),
+                buffer_pages_written: Some(7),
+                ..Point::default()
+            };
         }
         let stacks = stacks(&[&series]);
         assert_eq!(titles(&stacks[0]), ["Transactions per second", "Pages flushed per second"]);

@@ -234,9 +234,9 @@ impl Series {
         }
         let is_plain = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
         match self.points.iter().flat_map(|point| point.wait_ms.keys()).find(|name| !is_plain(name)) {
-            Some(name) => {
-                Err(ResultsError::Figure(format!("a wait is called {name:?}, and not with letters, digits and '_' only")))
-            }
+            Some(name) => Err(ResultsError::Figure(format!(
+                "a wait is called {name:?}, and not with letters, digits and '_' only"
+            ))),
             None => Ok(()),
         }
     }

@@ -38,18 +38,19 @@ impl SeriesRecorder {
         let first = (start_ns, time_ns, reading(&database.stats()));
         let mut builder = SeriesBuilder::new(start_ns, time_ns, first.2.clone());
         let read = database.clone();
-        let thread = std::thread::Builder::new().name("series".into()).stack_size(256 << 10).spawn(move || {
-            loop {
-                let left_ns = builder.next_ns().saturating_sub(clock::now_ns());
-                match stopped.recv_timeout(Duration::from_nanos(left_ns)) {
-                    Err(RecvTimeoutError::Timeout) => {
-                        let stats = read.stats();
-                        builder.add(clock::now_ns(), reading(&stats));
+        let thread =
+            std::thread::Builder::new().name("series".into()).stack_size(256 << 10).spawn(move || {
+                loop {
+                    let left_ns = builder.next_ns().saturating_sub(clock::now_ns());
+                    match stopped.recv_timeout(Duration::from_nanos(left_ns)) {
+                        Err(RecvTimeoutError::Timeout) => {
+                            let stats = read.stats();
+                            builder.add(clock::now_ns(), reading(&stats));
+                        }
+                        _ => return builder,
                     }
-                    _ => return builder,
                 }
-            }
-        });
+            });
         SeriesRecorder { database: database.clone(), stop, thread: thread.ok(), first }
     }
 
@@ -90,8 +91,13 @@ mod tests {
         let database = database(temp.path());
         let now = reading(&database.stats());
         let point = serde_json::to_value(now.since(&now)).unwrap();
-        let missing: Vec<_> =
-            point.as_object().unwrap().iter().filter(|(_, value)| value.is_null()).map(|(key, _)| key).collect();
+        let missing: Vec<_> = point
+            .as_object()
+            .unwrap()
+            .iter()
+            .filter(|(_, value)| value.is_null())
+            .map(|(key, _)| key)
+            .collect();
         assert_eq!(missing, ["transactions"], "counted by clients alone");
         database.close().unwrap();
     }

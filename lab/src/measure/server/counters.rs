@@ -222,7 +222,8 @@ mod tests {
 
     fn reading(at_ns: u64, factor: u64) -> Reading {
         let counts = [("Questions", 1_000), ("Com_select", 900), ("Flifo_admitted", 10)];
-        let status = counts.map(|(name, n)| (name.to_owned(), n * factor + u64::from(name == "Questions") * 3 * factor));
+        let status = counts
+            .map(|(name, n)| (name.to_owned(), n * factor + u64::from(name == "Questions") * 3 * factor));
         Reading {
             at_ns,
             status: status.into(),

@@ -38,9 +38,9 @@ fn reading(rows: &[Row]) -> Reading {
         })
     };
     let age = status(CURRENT_LSN).zip(status(CHECKPOINT_LSN)).map(|(now, then)| now.saturating_sub(then));
-    let counters = COUNTERS.iter().filter_map(|&(name, factor, key)| {
-        Some((key.to_owned(), status(name)?.saturating_mul(factor)))
-    });
+    let counters = COUNTERS
+        .iter()
+        .filter_map(|&(name, factor, key)| Some((key.to_owned(), status(name)?.saturating_mul(factor))));
     counters.chain(age.map(|age| ("log_lsn_checkpoint_age".to_owned(), age))).collect()
 }
 
@@ -54,7 +54,8 @@ mod tests {
 
     #[test]
     fn mariadb_s_counters_have_their_keys() {
-        let before = reading(&rows(&[("Innodb_buffer_pool_pages_flushed", "10"), ("Innodb_row_lock_time", "5")]));
+        let before =
+            reading(&rows(&[("Innodb_buffer_pool_pages_flushed", "10"), ("Innodb_row_lock_time", "5")]));
         let after = reading(&rows(&[
             ("Innodb_buffer_pool_pages_flushed", "25"),
             ("Innodb_row_lock_time", "12"),
