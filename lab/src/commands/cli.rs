@@ -68,7 +68,7 @@ pub enum Command {
     /// database is not changed; a database that was not closed is recovered first.
     #[command(after_help = CHECK_EXIT_CODES)]
     Check(CheckArgs),
-    /// Describe a closed database: its files, tables and space; or watch an open one
+    /// Describe a closed database, or watch an open one
     ///
     /// Shows the format, the files, whether it was closed, checkpoint and redo log. Then reads every page and shows
     /// tables and trees with rows, pages and fill, free pages, and the rollback segments' history. Changes nothing.

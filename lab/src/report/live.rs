@@ -55,7 +55,7 @@ pub(crate) fn heading() -> String {
         };
     }
     let names: String = COLUMNS.iter().map(|(_, name, width, _)| format!("{name:>width$}")).collect();
-    format!("{groups}\n{names}  threads waiting (mean)\n")
+    format!("{}\n{names}  threads waiting (mean)\n", groups.trim_end())
 }
 
 /// The figures of an interval. Behind them, for the reasons for which threads waited longest, how many did on average.
