@@ -3,6 +3,7 @@
 //! | module | holds |
 //! |---|---|
 //! | `table`, `chart`, `page`, `palette` | what all reports are made of, those of `flifo-peers` too |
+//! | `claims`, `experiment` | published claims beside this machine's figures; a repeated study |
 //! | `outputs` | saves, prints and draws a report, whatever its kind |
 //! | `sweep` | a sweep or a bench, and its comparison with the published figures |
 //! | `iobench` | a run of `iobench`, with advice and the comparison with a published study |
@@ -11,7 +12,9 @@
 //! This layer imports [`crate::results`] and [`crate::support`].
 
 pub(crate) mod chart;
+pub(crate) mod claims;
 pub(crate) mod database;
+pub mod experiment;
 pub mod iobench;
 mod outputs;
 pub(crate) mod page;

@@ -3,6 +3,7 @@
 //! | module | holds |
 //! |---|---|
 //! | `sweep`, `changes`, `fairness` | a run of `sweep` or `bench`, explained in `docs/results.md` |
+//! | `claims`, `experiment` | published claims with their verdicts; a run of `experiment` |
 //! | `io` | a run of `iobench`, explained in `docs/iobench.md` |
 //! | `database` | what `check` and `stat` print with `--json` |
 //! | `machine` | the machine of a run |
@@ -13,7 +14,9 @@
 //! This layer imports [`crate::support`] alone.
 
 mod changes;
+pub mod claims;
 pub mod database;
+pub mod experiment;
 mod fairness;
 mod file;
 pub mod io;
