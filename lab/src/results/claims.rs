@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::support::statistics::Spread;
 
 /// What the rounds say about a claim.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// Every round on the published side, and at least half the published size.
@@ -139,6 +139,7 @@ pub struct Claim {
     /// Number of rounds or settings.
     pub here_count: u32,
     /// The verdict: `holds`, `holds-weaker`, `no-clear-difference`, `does-not-hold`, `inconclusive` or `not-measured`.
+    #[schemars(with = "String")]
     pub verdict: Verdict,
     /// Why the verdict is so, or what is missing; empty if the figures say it.
     pub because: String,

@@ -15,7 +15,6 @@ use crate::measure::sampler;
 use crate::report::experiment::{Entry, ExperimentReport, index};
 use crate::report::iobench::linux_io_2012::{NAME as LINUX_IO, compare};
 use crate::report::{self, Outputs};
-use crate::results::record::{ExperimentRun, of_experiment};
 use crate::support::clock::Start;
 use crate::support::error::Error;
 use crate::support::output::replace_file;
@@ -26,10 +25,10 @@ const STORAGE_BYTES: [Option<u64>; 3] = [Some(512 << 20), Some(4 << 30), None];
 /// Runs `flifo experiment all`.
 pub(super) fn run(args: &AllArgs) -> Result<Ended, Error> {
     let start = Start::now();
-    for directory in [Some(&args.data), args.html.as_ref(), args.json.as_ref()].into_iter().flatten() {
+    check_places(args)?;
+    for directory in [args.html.as_ref(), args.json.as_ref(), Some(&args.data)].into_iter().flatten() {
         std::fs::create_dir_all(directory).map_err(|error| cannot_create(directory, &error))?;
     }
-    check_places(args)?;
     let mut entries = Vec::new();
     let mut first_error = None;
     for study in studies().iter().map(Some).chain([None]) {
@@ -89,24 +88,16 @@ fn run_storage(args: &AllArgs) -> Result<(Entry, Ended), Error> {
     let storage = LinuxIo2012Args {
         dir: args.data.clone(),
         scale: scale.pick(0.02, 0.1, 1.0),
-        size: scale.pick(quick, default, full),
+        size: args.storage_size.or(scale.pick(quick, default, full)),
         time: args.scale.time.or(scale.pick(Some(0.25), None, None)),
         rounds: args.scale.rounds.unwrap_or(scale.pick(2, 3, 3)),
         device: None,
         json,
         html,
+        record: args.record.clone(),
     };
     let (results, ended) = linux_io_2012::measured(&storage)?;
     let claims = compare(&results).unwrap_or_default();
-    let place = args.record.place(&record_name(LINUX_IO))?;
-    record::keep(place.as_ref(), results.interrupted, || {
-        of_experiment(&ExperimentRun {
-            command_line: &results.command_line,
-            started_at: &results.started_at,
-            scale: scale.size().name(),
-            claims: &claims,
-        })
-    })?;
     let page = storage.html.map(|_| format!("{LINUX_IO}.html"));
     Ok((Entry { name: LINUX_IO.into(), claims, page, failed: String::new() }, ended))
 }

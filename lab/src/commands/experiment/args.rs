@@ -143,6 +143,10 @@ pub struct AllArgs {
     #[arg(long, value_name = "DIR", default_value = "./flifo-experiments")]
     pub data: PathBuf,
 
+    /// Size of the test files of linux-io-2012 [default: 512M with --quick, else 4G, with --full the study's]
+    #[arg(help_heading = "Scale", long, value_name = "SIZE", value_parser = bytes)]
+    pub storage_size: Option<u64>,
+
     /// Write the results of each study as JSON into a directory, created if it does not exist
     #[arg(help_heading = "Results", long, value_name = "DIR")]
     pub json: Option<PathBuf>,
@@ -193,6 +197,9 @@ pub struct LinuxIo2012Args {
     /// Write a self-contained page with the claims and the curves
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub record: RecordArgs,
 }
 
 fn threads(text: &str) -> Result<u32, String> {

@@ -17,7 +17,7 @@ fn parts(scale: Scale<'_>) -> Vec<Part> {
     let options = format!(
         "--workload read-only --range-size {} --specimen {SPECIMENS} --policy fifo:{},flifo:{} --tickets 500 \
          --threads {} --flush-log-at-trx-commit 2 --doublewrite off {}",
-        1_000.min(scale.rows()),
+        scale.rows().min(1_000),
         published.original.limit,
         published.flifo.limit,
         list(&scale.doublings(&QUICK)),

@@ -5,16 +5,18 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::args::LinuxIo2012Args;
-use super::study::minutes;
+use super::study::{minutes, record_name};
 use crate::commands::common::Ended;
 use crate::commands::iobench::plan::{Access, Lists, Plan};
 use crate::commands::iobench::{failures, measure};
+use crate::commands::record;
 use crate::measure::storage::kinds::{Carrier, Mode, Workload};
 use crate::report::iobench::IoReport;
-use crate::report::iobench::linux_io_2012::NAME;
+use crate::report::iobench::linux_io_2012::{NAME, compare};
 use crate::report::{self, Outputs};
 use crate::results::Failure;
 use crate::results::io::IoResults;
+use crate::results::record::{ExperimentRun, of_experiment};
 use crate::support::error::Error;
 use crate::support::output::check_all_writable;
 
@@ -39,11 +41,23 @@ pub fn linux_io_2012(args: &LinuxIo2012Args) -> Result<Ended, Error> {
 pub(super) fn measured(args: &LinuxIo2012Args) -> Result<(IoResults, Ended), Error> {
     let plans = plans(args)?;
     check_all_writable([&args.json, &args.html].into_iter().flatten())?;
+    let place = args.record.place(&record_name(NAME))?;
     // A closed output does not stop the run.
     let _ = writeln!(stdout(), "{}", announcement(&plans, args.scale));
     let (results, ended) = measure_all(&plans, measure)?;
     let report = IoReport { results: &results, with_advice: true };
-    report::keep(&report, Outputs { json: args.json.as_deref(), html: args.html.as_deref(), svg: None })?;
+    let outputs = Outputs { json: args.json.as_deref(), html: args.html.as_deref(), svg: None };
+    let kept = report::keep(&report, outputs);
+    let recorded = record::keep(place.as_ref(), results.interrupted, || {
+        of_experiment(&ExperimentRun {
+            command_line: &results.command_line,
+            started_at: &results.started_at,
+            scale: &args.scale.to_string(),
+            claims: &compare(&results).unwrap_or_default(),
+        })
+    });
+    kept?;
+    recorded?;
     Ok((results, ended))
 }
 

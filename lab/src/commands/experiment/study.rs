@@ -207,7 +207,8 @@ pub(super) fn measure(
     results.elapsed_s = start.elapsed_s();
     results.interrupted = !matches!(ended, Ok(Ended::Done));
     results.claims = experiment::judge(&results);
-    match (results.runs().all(|run| run.cells.is_empty()), ended) {
+    let is_empty = results.runs().all(|run| run.cells.is_empty());
+    match (is_empty, ended) {
         (true, Err(error)) => Err(error),
         (true, Ok(Ended::Interrupted)) => Err(Error::Interrupted),
         (_, ended) => Ok((results, ended)),

@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn a_round_is_one_pass_over_everything() {
-        let plan = plan("--threads 1,8 --policy none,flifo --rounds 2").unwrap();
+        let plan = plan("--threads 1,8 --workload point-select --policy none,flifo --rounds 2").unwrap();
         let order: Vec<(u32, u32, &str)> =
             plan.steps().iter().map(|step| (step.round, step.threads, step.setting.policy.name())).collect();
         let round = |n, a, b| [(n, 1, a), (n, 1, b), (n, 8, a), (n, 8, b)];

@@ -267,14 +267,9 @@ impl Study for KernelMutex {
         if let Some(run) = experiment.run(SPINS) {
             let specimens = specimens(run);
             for limit in cells::values(run, |cell| cell.key.concurrency) {
-                let column = |specimen: &'_ String| (specimen.clone(), limit);
-                let columns: Vec<(String, u32)> = specimens.iter().map(column).collect();
-                let columns: Vec<(String, Which<'_>)> = columns
-                    .iter()
-                    .map(|(name, limit)| {
-                        (name.clone(), Which { workload: WORKLOAD, specimen: name, limit: *limit })
-                    })
-                    .collect();
+                let which = |specimen| Which { workload: WORKLOAD, specimen, limit };
+                let columns: Vec<(String, Which<'_>)> =
+                    specimens.iter().map(|name| (name.clone(), which(name))).collect();
                 let title = format!("Statements per second by rounds of spinning, {}", named(limit));
                 tables.push((title, by_threads(run, &columns, style)));
             }
