@@ -5,7 +5,7 @@ use clap::{Parser, Subcommand};
 use super::bench::args::BenchCommand;
 use super::check::args::{CheckArgs, EXIT_CODES as CHECK_EXIT_CODES};
 use super::common::EXIT_CODES;
-use super::experiment::args::ExperimentCommand;
+use super::experiment::args::{EXAMPLES as EXPERIMENT_EXAMPLES, ExperimentArgs};
 use super::figures::args::FiguresArgs;
 use super::iobench::args::{EXAMPLES as IOBENCH_EXAMPLES, IobenchArgs};
 use super::report::args::ReportArgs;
@@ -55,12 +55,14 @@ pub enum Command {
     /// The first Ctrl-C ends the running cell, then prints and saves the measurements so far; the second ends at once.
     #[command(after_help = EXIT_CODES, after_long_help = IOBENCH_EXAMPLES)]
     Iobench(Box<IobenchArgs>),
-    /// Repeat a published study, and compare its claims
-    #[command(after_help = EXIT_CODES)]
-    Experiment {
-        #[command(subcommand)]
-        what: ExperimentCommand,
-    },
+    /// Repeat published studies, and compare their claims
+    ///
+    /// Every claim of a study stands beside the same ratio on this machine, with a verdict: holds, holds weaker, does not
+    /// hold. A page has the study's own graphs, the published curve beside the measured one.
+    ///
+    /// The first Ctrl-C ends the running cell, then prints and saves the measurements so far; the second ends at once.
+    #[command(after_help = EXIT_CODES, after_long_help = EXPERIMENT_EXAMPLES)]
+    Experiment(Box<ExperimentArgs>),
     /// Check a closed database for damage
     ///
     /// Verifies every page's checksum and its references, order and shape of every tree, the versions of every row, and
@@ -118,7 +120,7 @@ fn helpful_command() -> &'static str {
     match std::env::args_os().nth(1) {
         Some(word) if word == "bench" => "flifo bench admission",
         Some(word) if word == "iobench" => "flifo iobench",
-        Some(word) if word == "experiment" => "flifo experiment linux-io-2012",
+        Some(word) if word == "experiment" => "flifo experiment",
         Some(word) if word == "check" => "flifo check",
         Some(word) if word == "stat" => "flifo stat",
         Some(word) if word == "report" => "flifo report",

@@ -32,7 +32,6 @@ use crate::support::interrupt;
 use bench::args::BenchCommand;
 use cli::Command;
 use common::Ended;
-use experiment::args::ExperimentCommand;
 
 /// Runs a command.
 pub fn run(command: &Command) -> Result<Ended, Error> {
@@ -50,10 +49,7 @@ pub fn run(command: &Command) -> Result<Ended, Error> {
             interrupt::install()?;
             iobench::iobench(args)
         }
-        Command::Experiment { what: ExperimentCommand::LinuxIo2012(args) } => {
-            interrupt::install()?;
-            experiment::linux_io_2012::linux_io_2012(args)
-        }
+        Command::Experiment(args) => experiment::experiment(args),
         Command::Check(args) => check::check(args),
         Command::Stat(args) => stat::stat(args),
         Command::IobenchWorker => {

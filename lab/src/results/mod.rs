@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `sweep`, `changes`, `fairness` | a run of `sweep` or `bench`, explained in `docs/results.md` |
 //! | `series`, `live` | what was counted in each interval of a window; in a line of `stat --live` |
+//! | `claims`, `experiment` | published claims with their verdicts; a run of `experiment` |
 //! | `io` | a run of `iobench`, explained in `docs/iobench.md` |
 //! | `database` | what `check` and `stat` print with `--json` |
 //! | `machine` | the machine of a run |
@@ -14,7 +15,9 @@
 //! This layer imports [`crate::support`] alone.
 
 mod changes;
+pub mod claims;
 pub mod database;
+pub mod experiment;
 mod fairness;
 mod file;
 pub mod io;

@@ -119,6 +119,10 @@ pub struct CellKey {
     /// Workload of a sweep, such as `point-select`; missing in a bench.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub workload: String,
+    /// What the server's side does in addition, for comparison: `kernel-mutex-N` with N rounds of spinning, or
+    /// `kernel-futex`; missing without a specimen.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub specimen: String,
     /// Load of a bench: `empty`, `work-2`, `work-20`, `work-200`, `work-1000`, `contended-mutex`, `socket`, `hot-
     /// row` or `disk`; missing in a sweep.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -531,6 +535,17 @@ impl Results {
     }
 }
 
+impl CellKey {
+    /// The load in words: `point-select`, or `point-select, kernel-mutex-30`.
+    pub fn load_in_words(&self) -> String {
+        let load = if self.load.is_empty() { &self.workload } else { &self.load };
+        match self.specimen.as_str() {
+            "" => load.clone(),
+            specimen => format!("{load}, {specimen}"),
+        }
+    }
+}
+
 impl Cell {
     /// A cell without rounds.
     pub fn new(key: CellKey) -> Self {
@@ -564,9 +579,10 @@ impl Cell {
     /// What no run writes would give the axes of a picture no end, or the picture a place outside its directory.
     fn check(&self) -> Result<(), ResultsError> {
         let is_plain = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
-        if let Some(name) = [&self.key.load, &self.key.workload].into_iter().find(|name| !is_plain(name)) {
+        let names = [&self.key.load, &self.key.workload, &self.key.specimen];
+        if let Some(name) = names.into_iter().find(|name| !is_plain(name)) {
             return Err(ResultsError::Figure(format!(
-                "a load or workload is called {name:?}, and not with letters, digits and '-' only"
+                "a load, workload or specimen is called {name:?}, and not with letters, digits and '-' only"
             )));
         }
         if self.key.threads == 0 {

@@ -18,4 +18,5 @@ mod server_cell;
 mod server_run;
 mod steps;
 
+pub(crate) use run::part;
 pub use run::sweep;

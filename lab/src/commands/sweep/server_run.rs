@@ -7,7 +7,7 @@ use flifo_admission::Policy;
 use super::args::SweepArgs;
 use super::plan::{Plan, Step};
 use super::server_cell;
-use super::steps::{Ran, Subject, measure_and_keep};
+use super::steps::{Ran, Subject, keep_as_requested, measure_and_keep};
 use crate::commands::common::{Ended, and_afterwards, command_line};
 use crate::measure::sampler;
 use crate::measure::server::address::Address;
@@ -98,7 +98,10 @@ pub(crate) fn sweep(args: &SweepArgs, address: &Address, plan: Plan, start: &Sta
         open: None,
         failed: 0,
     };
-    let (measured, kept) = measure_and_keep(args, &plan, &mut live, &progress, results, start);
+    let mut keep = |results: Results, measured: &Result<Ended, Error>| {
+        keep_as_requested(args, &results, measured)
+    };
+    let (measured, kept) = measure_and_keep(&mut keep, &plan, &mut live, &progress, results, start);
     drop(live.open.take());
     let restored = live.admin.restore();
     let failed = live.failed;

@@ -70,10 +70,10 @@ fn shape(panel: &Panel<'_>, published: &Flifo2009) -> Option<Chart> {
         traces.push(published_line(policy, curve, published));
     }
     (!traces.is_empty()).then(|| Chart {
-        title: format!("Beside the published curve ({})", published.year),
+        title: format!("Beside the published curve ({})", published.title.year),
         note: format!(
             "Each line as a share of its own peak. Dashed and pale: {}, {}, {}. Numbers of threads as assumed: the source prints eleven values and no axis.",
-            published.source, published.year, published.server
+            published.title.name, published.title.year, published.server
         ),
         wide: true,
         switchable: false,
@@ -84,7 +84,7 @@ fn shape(panel: &Panel<'_>, published: &Flifo2009) -> Option<Chart> {
 fn published_line(policy: &str, curve: &PublishedCurve, published: &Flifo2009) -> Value {
     let peak = curve.peak_per_s();
     let y: Vec<f64> = curve.transactions_per_s.iter().map(|per_s| per_s / peak).collect();
-    let name = format!("{}: {}", published.year, curve.label);
+    let name = format!("{}: {}", published.title.year, curve.label);
     json!({
         "type": "scatter", "mode": "lines+markers", "name": name, "x": published.threads, "y": y, "opacity": 0.7,
         "customdata": curve.transactions_per_s,

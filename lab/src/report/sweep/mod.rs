@@ -21,12 +21,14 @@ mod lines;
 mod others;
 mod page;
 mod picture;
-mod published;
+pub(crate) mod published;
 mod server;
 mod show;
 mod tables;
 mod text;
 
 pub use bench::text::{entry_heading, entry_line};
+pub(crate) use others::of_run as notes;
+pub(crate) use page::cell_tables;
 pub use page::html;
 pub use text::{cell_heading, cell_line};
