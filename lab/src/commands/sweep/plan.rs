@@ -242,7 +242,7 @@ fn loads(args: &SweepArgs) -> (Vec<Workload>, Vec<Option<Specimen>>) {
 }
 
 /// Policy none has no limit and no slot to release: it comes once. A policy with a limit of its own has that one.
-fn settings(policies: &[PolicyLimit], limits: &[u32], leave_on_read: &[bool]) -> Vec<Setting> {
+pub(crate) fn settings(policies: &[PolicyLimit], limits: &[u32], leave_on_read: &[bool]) -> Vec<Setting> {
     let mut settings = Vec::new();
     for &PolicyLimit { policy, limit } in policies {
         let own = limit.map(|limit| [limit]);

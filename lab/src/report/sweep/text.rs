@@ -8,7 +8,7 @@ use super::analysis::{Curve, Panel, bound, panels, ratio, switches_per_statement
 use super::conclusion::conclusion;
 use super::published::{Comparison, compare};
 use super::tables::{ansi, label, rate_table, throughput_table};
-use super::{changes, others, server};
+use super::{changes, kinds, others, server};
 use crate::report::claims::verdict_field;
 use crate::report::table::{bold, right_aligned, table};
 use crate::report::{INTERRUPTED, Style};
@@ -105,6 +105,19 @@ pub(crate) fn final_report(results: &Results, style: Style) -> String {
                     changes::engine(detail_rows(panel), style),
                 ),
             ]);
+        }
+        if kinds::has_new_orders(panel) {
+            let per_minute = |cell: &Cell| cell.spread(|round| round.new_orders_per_minute);
+            sections.push((
+                "New orders committed per minute (NOTPM): median of the rounds, lowest and highest round",
+                rate_table(panel, head, per_minute, style),
+            ));
+        }
+        if kinds::are_in(panel) {
+            sections.push((
+                "Transactions by kind: medians of the rounds, the longest response time of all",
+                kinds::table(detail_rows(panel), style),
+            ));
         }
         let _ = writeln!(text, "\n{}", bold(&panel.heading(), style));
         let _ = writeln!(text, "{}", conclusion(panel));
