@@ -9,3 +9,4 @@ pub mod args;
 mod run;
 
 pub use run::db_stress;
+pub(crate) use run::part;

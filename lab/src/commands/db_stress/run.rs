@@ -4,8 +4,8 @@ use super::args::DbStressArgs;
 use crate::commands::common::{Ended, and_afterwards, command_line};
 use crate::commands::loads::engine_cell::{self, watch, with_names};
 use crate::commands::loads::plan::{Plan, Step};
-use crate::commands::loads::run::{Subject, check_outputs, measure_and_keep};
-use crate::commands::sweep::steps::Ran;
+use crate::commands::loads::run::{Subject, check_outputs, keep_as_requested, measure_and_keep};
+use crate::commands::sweep::steps::{Keep, Ran};
 use crate::measure::db_stress::{Data, DbStress, KINDS, Load, Users};
 use crate::measure::sampler;
 use crate::results::{CellKey, Results, Settings};
@@ -20,7 +20,33 @@ pub fn db_stress(args: &DbStressArgs) -> Result<Ended, Error> {
     let start = Start::now();
     let plan = Plan::new(NAME, &args.load)?;
     check_outputs(&args.load, NAME)?;
-    engine_cell::check_limits(&args.load, &plan)?;
+    run(args, &plan, &start, command_line(), &mut |results, measured| {
+        keep_as_requested((&args.load, NAME), &results, measured)
+    })
+}
+
+/// A load as a part of an experiment. `command_line` repeats it alone. The results are `None` if an error came before the
+/// first cell.
+pub(crate) fn part(args: &DbStressArgs, command_line: String) -> (Option<Results>, Result<Ended, Error>) {
+    let start = Start::now();
+    let mut measured = None;
+    let ended = Plan::new(NAME, &args.load).and_then(|plan| {
+        run(args, &plan, &start, command_line, &mut |results, _| {
+            measured = Some(results);
+            Ok(())
+        })
+    });
+    (measured, ended)
+}
+
+fn run(
+    args: &DbStressArgs,
+    plan: &Plan,
+    start: &Start,
+    command_line: String,
+    keep: &mut Keep<'_>,
+) -> Result<Ended, Error> {
+    engine_cell::check_limits(&args.load, plan)?;
     let progress = Progress::new();
     let requested = DbStress {
         dir: &args.load.data,
@@ -33,13 +59,13 @@ pub fn db_stress(args: &DbStressArgs) -> Result<Ended, Error> {
         objects: Some(args.objects),
         reads_per_write: Some(args.rw),
         rows: data.rows(),
-        ..engine_cell::settings(&args.load, &plan, &data.database)
+        ..engine_cell::settings(&args.load, plan, &data.database)
     };
     let machine = sampler::machine(&args.load.data);
-    let results = Results::new(machine, settings, command_line(), start.utc());
-    let mut subject = Engine { args, plan: &plan, data: &data, open: None };
+    let results = Results::new(machine, settings, command_line, start.utc());
+    let mut subject = Engine { args, plan, data: &data, open: None };
     let (measured, kept) =
-        measure_and_keep((&args.load, NAME), &plan, &mut subject, &progress, results, &start);
+        measure_and_keep(keep, plan, &mut subject, &progress, results, start);
     // The users' sessions end first.
     drop(subject);
     let checked = measured.and_then(|ended| match ended {

@@ -4,8 +4,8 @@ use super::args::Dbt2Args;
 use crate::commands::common::{Ended, and_afterwards, command_line};
 use crate::commands::loads::engine_cell::{self, watch};
 use crate::commands::loads::plan::{Plan, Step};
-use crate::commands::loads::run::{Subject, measure_and_keep};
-use crate::commands::sweep::steps::Ran;
+use crate::commands::loads::run::{Subject, keep_as_requested, measure_and_keep};
+use crate::commands::sweep::steps::{Keep, Ran};
 use crate::measure::closed_loop::Account;
 use crate::measure::dbt2::{Data, Dbt2, Users, sound};
 use crate::measure::sampler;
@@ -16,6 +16,19 @@ use crate::support::progress::Progress;
 
 /// `flifo dbt2` without `--target`.
 pub(super) fn dbt2(args: &Dbt2Args, plan: &Plan, start: &Start) -> Result<Ended, Error> {
+    run(args, plan, start, command_line(), &mut |results, measured| {
+        keep_as_requested((&args.load, super::NAME), &results, measured)
+    })
+}
+
+/// The load, whose results `keep` takes; `command_line` is what repeats it.
+pub(super) fn run(
+    args: &Dbt2Args,
+    plan: &Plan,
+    start: &Start,
+    command_line: String,
+    keep: &mut Keep<'_>,
+) -> Result<Ended, Error> {
     engine_cell::check_limits(&args.load, plan)?;
     let progress = Progress::new();
     let requested = Dbt2 {
@@ -28,13 +41,13 @@ pub(super) fn dbt2(args: &Dbt2Args, plan: &Plan, start: &Start) -> Result<Ended,
     let results = Results::new(
         sampler::machine(&args.load.data),
         settings(args, plan, &data),
-        command_line(),
+        command_line,
         start.utc(),
     );
     let before = data.account()?;
     let mut subject = Engine { args, plan, data: &data, open: None, acknowledged: Account::default() };
     let (measured, kept) =
-        measure_and_keep((&args.load, super::NAME), plan, &mut subject, &progress, results, start);
+        measure_and_keep(keep, plan, &mut subject, &progress, results, start);
     let acknowledged = subject.acknowledged;
     // The users' sessions end first.
     drop(subject);

@@ -17,7 +17,7 @@ use super::loads::plan::Plan;
 use super::loads::run::check_outputs;
 use crate::measure::closed_loop::Counts;
 use crate::measure::dbt2::TransactionKind;
-use crate::results::Round;
+use crate::results::{Results, Round};
 use crate::support::clock::Start;
 use crate::support::error::Error;
 
@@ -34,6 +34,20 @@ pub fn dbt2(args: &Dbt2Args) -> Result<Ended, Error> {
         Some(address) => server::dbt2(args, address, &plan, &start),
         None => engine::dbt2(args, &plan, &start),
     }
+}
+
+/// A load of the embedded engine as a part of an experiment. `command_line` repeats it alone. The results are `None` if an
+/// error came before the first cell.
+pub(crate) fn part(args: &Dbt2Args, command_line: String) -> (Option<Results>, Result<Ended, Error>) {
+    let start = Start::now();
+    let mut measured = None;
+    let ended = Plan::new(NAME, &args.load).and_then(|plan| {
+        engine::run(args, &plan, &start, command_line, &mut |results, _| {
+            measured = Some(results);
+            Ok(())
+        })
+    });
+    (measured, ended)
 }
 
 /// The round with the figures of each kind of transaction.

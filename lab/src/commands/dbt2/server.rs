@@ -3,7 +3,7 @@
 use super::args::Dbt2Args;
 use crate::commands::common::{Ended, and_afterwards, command_line};
 use crate::commands::loads::plan::{Plan, Step};
-use crate::commands::loads::run::{Subject, measure_and_keep};
+use crate::commands::loads::run::{Subject, keep_as_requested, measure_and_keep};
 use crate::commands::loads::server::Live;
 use crate::commands::sweep::steps::Ran;
 use crate::measure::closed_loop::Account;
@@ -25,14 +25,10 @@ pub(super) fn dbt2(args: &Dbt2Args, address: &Address, plan: &Plan, start: &Star
     let settings = args.settings(live.settings(&args.load, plan));
     let results = Results::new(live.machine(), settings, command_line(), start.utc());
     let mut subject = Server { args, plan, live, open: None, acknowledged: Account::default() };
-    let (measured, kept) = measure_and_keep(
-        (&args.load, super::RECORD_OF_A_SERVER),
-        plan,
-        &mut subject,
-        &progress,
-        results,
-        start,
-    );
+    let mut keep = |results: Results, measured: &Result<Ended, Error>| {
+        keep_as_requested((&args.load, super::RECORD_OF_A_SERVER), &results, measured)
+    };
+    let (measured, kept) = measure_and_keep(&mut keep, plan, &mut subject, &progress, results, start);
     // The users' connections end first.
     drop(subject.open.take());
     let restored = subject.live.admin.restore();

@@ -116,6 +116,7 @@ impl LoadArgs {
             buffer_pool_bytes: self.buffer_pool.0,
             buffer_pool_instances: self.instances,
             data_files: self.data_files,
+            publish_stats: true,
             ..self.engine.config()
         }
     }

@@ -9,11 +9,12 @@ use super::args::LoadArgs;
 use super::plan::{Plan, Step};
 use crate::commands::sweep::engine_cell::{disk_figures, latency_max_ms};
 use crate::measure::closed_loop::{Counts, KindCounts};
-use crate::measure::engine::changes;
+use crate::measure::engine::{changes, series};
 use crate::measure::frontend::{FrontendKind, STACK_BYTES, Window, WindowCounters};
 use crate::measure::sampler::{Sampler, Server};
 use crate::measure::scheduler;
-use crate::results::{CellKey, Fairness, KindFigures, Round, Samples, Settings};
+use crate::results::series::SeriesBuilder;
+use crate::results::{CellKey, Fairness, KindFigures, Round, Samples, Series, Settings};
 use crate::support::error::Error;
 use crate::support::{clock, interrupt, limits};
 
@@ -28,6 +29,7 @@ pub(crate) struct Watched {
     admission: Snapshot,
     engine: (EngineStats, EngineStats),
     changes: changes::ChangeSampler,
+    series: Series,
 }
 
 /// Waits for the window's end and counts meanwhile; `None` after Ctrl-C, with the window cut.
@@ -37,14 +39,20 @@ pub(crate) fn watch(database: &Database, admission: &Admission, window: &Window)
     let mut sampler = Sampler::start(Server::RestOfThisProcess, Vec::new());
     let (before, before_ns, entered) = (database.stats(), clock::now_ns(), admission.snapshot());
     let mut sampled = changes::ChangeSampler::from(window.start_ns(), &before);
+    let mut series = SeriesBuilder::new(window.start_ns(), window.length_ns(), series::reading(&before));
     is_interrupted = is_interrupted
         || interrupt::sleep_until(|| {
             sampled.sample(database);
+            if clock::now_ns() >= series.next_ns() {
+                let stats = database.stats();
+                series.add(clock::now_ns(), series::reading(&stats));
+            }
             window.end_ns().saturating_sub(LAST_SAMPLE_NS)
         });
     sampler.sample_run_queue();
     let (after, after_ns, left) = (database.stats(), clock::now_ns(), admission.snapshot());
     sampled.end(&after, after_ns, window.end_ns());
+    let series = series.finish(after_ns, window.end_ns(), series::reading(&after));
     is_interrupted = is_interrupted || interrupt::sleep_until(|| window.end_ns());
     let mut samples = sampler.finish();
     sampled.note(&mut samples.seconds);
@@ -59,6 +67,7 @@ pub(crate) fn watch(database: &Database, admission: &Admission, window: &Window)
         admission: left.since(&entered),
         engine: (before, after),
         changes: sampled,
+        series,
     })
 }
 
@@ -78,6 +87,7 @@ impl Watched {
             disk: disk_figures(before, after, self.counted),
             changes: changes::figures(before, after, self.counted, &self.changes),
             refusals: counters.retries.figures(),
+            series: Some(self.series.with_transactions(&counters.transactions_per_interval)),
             ..figures
         };
         figures.with_seconds(&counters.seconds)
@@ -140,6 +150,9 @@ pub(crate) fn settings(args: &LoadArgs, plan: &Plan, database: &Database) -> Set
         redo_capacity_bytes: Some(config.redo_capacity_bytes),
         rollback_segments: Some(config.rollback_segments),
         doublewrite: Some(config.doublewrite),
+        flush_mode: config.flush_mode.to_string(),
+        io_capacity: Some(config.io_capacity),
+        io_capacity_max: Some(config.io_capacity_max),
         ..Settings::default()
     }
 }

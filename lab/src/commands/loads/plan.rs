@@ -6,6 +6,7 @@ use flifo_admission::{Admission, Config};
 
 use super::args::LoadArgs;
 use crate::commands::common::{step_in_words, turns, without_repeats};
+use crate::commands::sweep::args::PolicyLimit;
 use crate::commands::sweep::plan::settings;
 use crate::measure::setting::Setting;
 use crate::measure::workload::stream;
@@ -64,10 +65,12 @@ impl Plan {
         if args.target.is_none() {
             check_engine(args)?;
         }
+        let policies: Vec<PolicyLimit> =
+            args.policy.iter().map(|&policy| PolicyLimit { policy, limit: None }).collect();
         Ok(Plan {
             workload,
             users: without_repeats(&args.users),
-            settings: settings(&args.policy, &args.concurrency, &[true]),
+            settings: settings(&policies, &args.concurrency, &[true]),
             rounds: args.rounds,
             time: Duration::from_secs_f64(args.time),
             settle: Duration::from_secs_f64(args.warmup),

@@ -4,7 +4,7 @@ use super::args::LoadArgs;
 use super::plan::{Plan, Step};
 use crate::commands::common::Ended;
 use crate::commands::record;
-use crate::commands::sweep::steps::Ran;
+use crate::commands::sweep::steps::{Keep, Ran};
 use crate::report::sweep::{cell_heading, cell_line};
 use crate::report::{self, Outputs, Style};
 use crate::results::record::of_results;
@@ -29,10 +29,9 @@ pub(crate) fn check_outputs(args: &LoadArgs, record: &str) -> Result<(), Error> 
     args.record.place(record).map(drop)
 }
 
-/// Measures all steps, prints and saves what came out: how the measuring ended, and whether all was written. `record` is
-/// the name of the record.
+/// Measures all steps and passes on what came out: how the measuring ended, and what `keep` returned.
 pub(crate) fn measure_and_keep(
-    (args, record): (&LoadArgs, &str),
+    keep: &mut Keep<'_>,
     plan: &Plan,
     subject: &mut dyn Subject,
     progress: &Progress,
@@ -42,18 +41,28 @@ pub(crate) fn measure_and_keep(
     let measured = measure(plan, subject, progress, &mut results);
     results.elapsed_s = start.elapsed_s();
     results.interrupted = !matches!(measured, Ok(Ended::Done));
+    let kept = keep(results, &measured);
+    (measured, kept)
+}
+
+/// Prints and saves the results of a load as its options say. `record` is the name of the record.
+pub(crate) fn keep_as_requested(
+    (args, record): (&LoadArgs, &str),
+    results: &Results,
+    measured: &Result<Ended, Error>,
+) -> Result<(), Error> {
     let outputs =
         Outputs { json: args.json.as_deref(), html: args.html.as_deref(), svg: args.svg.as_deref() };
     // The measurements are worth keeping after any error, which is still returned.
     let kept = match measured {
         Ok(Ended::Interrupted) if results.cells.is_empty() => Err(Error::Interrupted),
-        _ => report::keep(&results, outputs).map_err(Error::from),
+        _ => report::keep(results, outputs).map_err(Error::from),
     };
     let recorded = args
         .record
         .place(record)
-        .and_then(|place| record::keep(place.as_ref(), results.interrupted, || of_results(&results)));
-    (measured, kept.and(recorded))
+        .and_then(|place| record::keep(place.as_ref(), results.interrupted, || of_results(results)));
+    kept.and(recorded)
 }
 
 fn measure(
