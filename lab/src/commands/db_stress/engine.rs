@@ -4,23 +4,18 @@ use super::args::DbStressArgs;
 use crate::commands::common::{Ended, and_afterwards, command_line};
 use crate::commands::loads::engine_cell::{self, watch, with_names};
 use crate::commands::loads::plan::{Plan, Step};
-use crate::commands::loads::run::{Subject, check_outputs, measure_and_keep};
+use crate::commands::loads::run::{Subject, measure_and_keep};
 use crate::commands::sweep::steps::Ran;
-use crate::measure::db_stress::{Data, DbStress, KINDS, Load, Users};
+use crate::measure::db_stress::{Data, DbStress, KINDS, Users};
 use crate::measure::sampler;
-use crate::results::{CellKey, Results, Settings};
+use crate::results::{CellKey, Results};
 use crate::support::clock::Start;
 use crate::support::error::Error;
 use crate::support::progress::Progress;
 
-const NAME: &str = "db-stress";
-
-/// Runs `flifo db-stress`.
-pub fn db_stress(args: &DbStressArgs) -> Result<Ended, Error> {
-    let start = Start::now();
-    let plan = Plan::new(NAME, &args.load)?;
-    check_outputs(&args.load, NAME)?;
-    engine_cell::check_limits(&args.load, &plan)?;
+/// `flifo db-stress` without `--target`.
+pub(super) fn db_stress(args: &DbStressArgs, plan: &Plan, start: &Start) -> Result<Ended, Error> {
+    engine_cell::check_limits(&args.load, plan)?;
     let progress = Progress::new();
     let requested = DbStress {
         dir: &args.load.data,
@@ -29,17 +24,12 @@ pub fn db_stress(args: &DbStressArgs) -> Result<Ended, Error> {
         config: args.load.engine_config(),
     };
     let data = Data::prepare(&requested, &progress)?;
-    let settings = Settings {
-        objects: Some(args.objects),
-        reads_per_write: Some(args.rw),
-        rows: data.rows(),
-        ..engine_cell::settings(&args.load, &plan, &data.database)
-    };
+    let settings = args.settings(engine_cell::settings(&args.load, plan, &data.database));
     let machine = sampler::machine(&args.load.data);
     let results = Results::new(machine, settings, command_line(), start.utc());
-    let mut subject = Engine { args, plan: &plan, data: &data, open: None };
+    let mut subject = Engine { args, plan, data: &data, open: None };
     let (measured, kept) =
-        measure_and_keep((&args.load, NAME), &plan, &mut subject, &progress, results, &start);
+        measure_and_keep((&args.load, super::NAME), plan, &mut subject, &progress, results, start);
     // The users' sessions end first.
     drop(subject);
     let checked = measured.and_then(|ended| match ended {
@@ -71,8 +61,7 @@ impl Subject for Engine<'_> {
                 &mut self.open.insert((step.users, Users::open(step.users, self.data)?)).1
             }
         };
-        let load =
-            Load { reads_per_write: self.args.rw, seed: step.seed(self.args.load.seed), round: step.round };
+        let load = self.args.load_of(step);
         let admission = step.admission()?;
         let window = users.begin(&admission, &load, (self.plan.settle, self.plan.time));
         let watched = watch(&self.data.database, &admission, &window);
