@@ -16,8 +16,8 @@ use flifo::results::experiment::{ExperimentResults, Part};
 use flifo::results::io::{BlockLayer, IoCell, IoKey, IoLatency, IoResults, IoRound, IoSettings, Storage};
 use flifo::results::{
     AdmissionFigures, Cell, CellKey, ChangeFigures, DiskFigures, EngineSecond, EntryFigures, Failure,
-    Fairness, HostFigures, Machine, Point, RefusalFigures, Results, Round, Second, Series, ServerFigures,
-    Settings, Summary, Variable,
+    Fairness, HostFigures, KindFigures, Machine, Point, RefusalFigures, Results, Round, Second, Series,
+    ServerFigures, Settings, Summary, Variable,
 };
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::de::{IgnoredAny, MapAccess, Visitor};
@@ -139,6 +139,7 @@ fn tables() -> Tables {
         ("DiskFigures", rows(&DiskFigures::default(), &[])),
         ("ChangeFigures", rows(&ChangeFigures::default(), &[])),
         ("Second", rows(&Second::default(), &[])),
+        ("KindFigures", rows(&KindFigures::default(), &[])),
         ("EngineSecond", rows(&EngineSecond::default(), &[])),
         ("Series", rows(&Series::default(), &[])),
         ("Point", rows(&Point::default(), &[])),

@@ -16,12 +16,10 @@ use super::sweep::args::{EXAMPLES as SWEEP_EXAMPLES, SweepArgs};
 use crate::measure::server::without_addresses;
 use crate::support::error::Error;
 
-const FIRST_STEPS: &str = "First steps:
+const FIRST_STEPS: &str = "First steps (flifo COMMAND --help has examples and exit codes):
   flifo sweep --quick --html sweep.html                the embedded engine
   flifo sweep --target mysql://app@127.0.0.1/sbtest    a live MariaDB or MySQL
-  flifo iobench DIR --quick --advise                   the disk of a database
-
-flifo COMMAND --help has examples and exit codes.";
+  flifo iobench DIR --quick --advise                   the disk of a database";
 
 /// Measure databases under many connections, and the storage below them
 #[derive(Debug, Parser)]

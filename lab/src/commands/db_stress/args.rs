@@ -4,7 +4,10 @@ use clap::Args;
 
 use crate::commands::common::exit_codes;
 use crate::commands::loads::args::LoadArgs;
+use crate::commands::loads::plan::Step;
 use crate::commands::values::number;
+use crate::measure::db_stress::{HISTORY_ROWS, Load};
+use crate::results::Settings;
 
 /// Shown by `--help`.
 pub(crate) const EXAMPLES: &str = concat!(
@@ -15,6 +18,8 @@ pub(crate) const EXAMPLES: &str = concat!(
       Reads only
   flifo db-stress --objects 1000000 --instances 8 --buffer-pool 4G --html db-stress.html
       A tenth of the published scale, with a page
+  flifo db-stress --target mysql://app@127.0.0.1/stress --policy none
+      The same as SQL on a live MariaDB or MySQL
 
 ",
     exit_codes!()
@@ -33,6 +38,23 @@ pub struct DbStressArgs {
 
     #[command(flatten)]
     pub load: LoadArgs,
+}
+
+impl DbStressArgs {
+    /// What the users of a step do.
+    pub(crate) fn load_of(&self, step: &Step) -> Load {
+        Load { reads_per_write: self.rw, seed: step.seed(self.load.seed), round: step.round }
+    }
+
+    /// The settings of a run, completed.
+    pub(crate) fn settings(&self, settings: Settings) -> Settings {
+        Settings {
+            objects: Some(self.objects),
+            reads_per_write: Some(self.rw),
+            rows: u64::from(self.objects) * u64::from(HISTORY_ROWS + 1),
+            ..settings
+        }
+    }
 }
 
 fn objects(text: &str) -> Result<u32, String> {

@@ -74,11 +74,6 @@ impl Data {
         self.objects
     }
 
-    /// All rows as loaded.
-    pub fn rows(&self) -> u64 {
-        Population { objects: self.objects, seed: 0 }.rows_total()
-    }
-
     /// Checks that each object has each row of its history once. No user may be active.
     pub fn check(&self, progress: &Progress) -> Result<(), Error> {
         let rows = u64::from(self.objects) * u64::from(HISTORY_ROWS);

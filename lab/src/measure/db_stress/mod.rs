@@ -14,11 +14,13 @@
 //! | `transactions` | them on the embedded engine |
 //! | `data` | the data set of the embedded engine, and its check |
 //! | `users` | users of the engine |
+//! | `server` | users, data set and check as SQL |
 
 mod data;
 mod population;
 mod schema;
 mod script;
+pub(crate) mod server;
 mod transactions;
 mod users;
 

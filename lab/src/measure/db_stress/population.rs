@@ -1,5 +1,7 @@
 //! The rows as loaded. (seed, table, key) determines each row.
 
+use std::ops::RangeInclusive;
+
 use flifo_engine::row::Value;
 
 use super::schema::{history, object};
@@ -42,20 +44,28 @@ impl Population {
         u64::from(self.objects) * u64::from(1 + HISTORY_ROWS) + u64::from(STATS + SECTIONS + ZONES)
     }
 
-    /// The rows of a table, in the order of its primary key.
+    /// All rows of a table, in the order of its primary key.
     pub(crate) fn rows(self, table: &TableDefinition) -> Rows {
+        self.rows_of(table, 1..=self.objects)
+    }
+
+    /// The rows of some objects; tables without objects belong to the first.
+    pub(crate) fn rows_of(self, table: &TableDefinition, objects: RangeInclusive<u32>) -> Rows {
+        let with_first = |count: u32| 1..=if objects.contains(&1) { count } else { 0 };
         match table.name {
-            "zone" => Box::new((1..=ZONES).map(|zone| vec![short_ref(zone).into(), name("zone", zone)])),
-            "section" => Box::new((1..=SECTIONS).map(|section| {
+            "zone" => {
+                Box::new(with_first(ZONES).map(|zone| vec![short_ref(zone).into(), name("zone", zone)]))
+            }
+            "section" => Box::new(with_first(SECTIONS).map(|section| {
                 let zone = short_ref(1 + section % ZONES);
                 vec![short_ref(section).into(), zone.into(), name("section", section)]
             })),
-            "stat" => {
-                Box::new((1..=STATS).map(|stat| vec![stat_ref(stat).into(), name("stat", stat), stat.into()]))
-            }
-            "object" => Box::new((1..=self.objects).map(move |object| self.object(object))),
+            "stat" => Box::new(
+                with_first(STATS).map(|stat| vec![stat_ref(stat).into(), name("stat", stat), stat.into()]),
+            ),
+            "object" => Box::new(objects.map(move |object| self.object(object))),
             "history" => {
-                Box::new((1..=self.objects).flat_map(move |object| {
+                Box::new(objects.flat_map(move |object| {
                     (1..=HISTORY_ROWS).map(move |horder| self.history(object, horder))
                 }))
             }
@@ -143,5 +153,14 @@ mod tests {
             }
         }
         assert_eq!(rows, population.rows_total());
+    }
+
+    #[test]
+    fn parts_are_the_whole() {
+        let population = Population { objects: 30, seed: 1 };
+        for table in TABLES {
+            let parts = [1..=11, 12..=30].into_iter().flat_map(|part| population.rows_of(&table, part));
+            assert!(parts.eq(population.rows(&table)), "{}", table.name);
+        }
     }
 }

@@ -24,6 +24,14 @@ pub struct Load {
     pub round: u32,
 }
 
+impl Load {
+    /// The inputs of this load on that many objects.
+    pub(crate) fn script(&self, objects: u32) -> ScriptOf {
+        let Load { reads_per_write, seed, round } = *self;
+        ScriptOf { objects, reads_per_write, seed, round }
+    }
+}
+
 /// Users of the embedded engine.
 ///
 /// Protocol: [`Users::begin`] starts a cell, [`Users::finish`] waits for its end; the threads stay for the next one. What
@@ -50,9 +58,7 @@ impl Users {
         load: &Load,
         (settle, time): (Duration, Duration),
     ) -> Arc<Window> {
-        let Load { reads_per_write, seed, round } = *load;
-        let script = ScriptOf { objects: self.objects, reads_per_write, seed, round };
-        self.group.begin((Arc::clone(admission), script), (settle, time))
+        self.group.begin((Arc::clone(admission), load.script(self.objects)), (settle, time))
     }
 
     /// Waits for the last transaction; returns the sum of all counters, with users in their order.

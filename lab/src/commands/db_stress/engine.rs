@@ -4,42 +4,24 @@ use super::args::DbStressArgs;
 use crate::commands::common::{Ended, and_afterwards, command_line};
 use crate::commands::loads::engine_cell::{self, watch, with_names};
 use crate::commands::loads::plan::{Plan, Step};
-use crate::commands::loads::run::{Subject, check_outputs, keep_as_requested, measure_and_keep};
+use crate::commands::loads::run::{Subject, keep_as_requested, measure_and_keep};
 use crate::commands::sweep::steps::{Keep, Ran};
-use crate::measure::db_stress::{Data, DbStress, KINDS, Load, Users};
+use crate::measure::db_stress::{Data, DbStress, KINDS, Users};
 use crate::measure::sampler;
-use crate::results::{CellKey, Results, Settings};
+use crate::results::{CellKey, Results};
 use crate::support::clock::Start;
 use crate::support::error::Error;
 use crate::support::progress::Progress;
 
-const NAME: &str = "db-stress";
-
-/// Runs `flifo db-stress`.
-pub fn db_stress(args: &DbStressArgs) -> Result<Ended, Error> {
-    let start = Start::now();
-    let plan = Plan::new(NAME, &args.load)?;
-    check_outputs(&args.load, NAME)?;
-    run(args, &plan, &start, command_line(), &mut |results, measured| {
-        keep_as_requested((&args.load, NAME), &results, measured)
+/// `flifo db-stress` without `--target`.
+pub(super) fn db_stress(args: &DbStressArgs, plan: &Plan, start: &Start) -> Result<Ended, Error> {
+    run(args, plan, start, command_line(), &mut |results, measured| {
+        keep_as_requested((&args.load, super::NAME), &results, measured)
     })
 }
 
-/// A load as a part of an experiment. `command_line` repeats it alone. The results are `None` if an error came before the
-/// first cell.
-pub(crate) fn part(args: &DbStressArgs, command_line: String) -> (Option<Results>, Result<Ended, Error>) {
-    let start = Start::now();
-    let mut measured = None;
-    let ended = Plan::new(NAME, &args.load).and_then(|plan| {
-        run(args, &plan, &start, command_line, &mut |results, _| {
-            measured = Some(results);
-            Ok(())
-        })
-    });
-    (measured, ended)
-}
-
-fn run(
+/// The load, whose results `keep` takes; `command_line` is what repeats it.
+pub(super) fn run(
     args: &DbStressArgs,
     plan: &Plan,
     start: &Start,
@@ -55,17 +37,11 @@ fn run(
         config: args.load.engine_config(),
     };
     let data = Data::prepare(&requested, &progress)?;
-    let settings = Settings {
-        objects: Some(args.objects),
-        reads_per_write: Some(args.rw),
-        rows: data.rows(),
-        ..engine_cell::settings(&args.load, plan, &data.database)
-    };
+    let settings = args.settings(engine_cell::settings(&args.load, plan, &data.database));
     let machine = sampler::machine(&args.load.data);
     let results = Results::new(machine, settings, command_line, start.utc());
     let mut subject = Engine { args, plan, data: &data, open: None };
-    let (measured, kept) =
-        measure_and_keep(keep, plan, &mut subject, &progress, results, start);
+    let (measured, kept) = measure_and_keep(keep, plan, &mut subject, &progress, results, start);
     // The users' sessions end first.
     drop(subject);
     let checked = measured.and_then(|ended| match ended {
@@ -97,8 +73,7 @@ impl Subject for Engine<'_> {
                 &mut self.open.insert((step.users, Users::open(step.users, self.data)?)).1
             }
         };
-        let load =
-            Load { reads_per_write: self.args.rw, seed: step.seed(self.args.load.seed), round: step.round };
+        let load = self.args.load_of(step);
         let admission = step.admission()?;
         let window = users.begin(&admission, &load, (self.plan.settle, self.plan.time));
         let watched = watch(&self.data.database, &admission, &window);
