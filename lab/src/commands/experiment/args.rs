@@ -69,6 +69,13 @@ pub enum ExperimentCommand {
     /// threads, and the rounds of spinning before a thread waits.
     #[command(name = "kernel-mutex-2011", after_help = crate::commands::common::EXIT_CODES)]
     KernelMutex2011(StudyArgs),
+    /// Buffer pool instances, and a redo log that is too small (2012)
+    ///
+    /// DBT-2 with 1 and 8 instances, small and large redo logs, adaptive and sequential flushing, and writes held below
+    /// the need; db_STRESS with 1 to 8 instances. Measures first how much redo and how many pages this machine writes,
+    /// and takes its sizes from that. --table-size does not apply; --threads sets the users.
+    #[command(name = "buffer-pool-instances-2012", after_help = crate::commands::common::EXIT_CODES)]
+    BufferPoolInstances2012(StudyArgs),
     /// The Linux I/O study of 2012: files, modes and processes compared
     ///
     /// Random reads, writes and both, 4K and 16K, 1 to 256 processes, over 1, 2, 4 and 8 files, with O_DIRECT and with

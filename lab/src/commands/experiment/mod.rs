@@ -5,6 +5,7 @@
 //! | `study` | a study as a plan of parts, and its run |
 //! | `scale` | how much of a study is run |
 //! | `flifo_2009`, `thread_concurrency_2009`, `kernel_mutex_2011` | the parts of each study |
+//! | `buffer_pool_instances_2012` | DBT-2 and db_STRESS, whose sizes follow from a first measurement |
 //! | `linux_io_2012` | a study of the storage, measured by `iobench` |
 //! | `all` | all studies, one after another |
 //!
@@ -13,6 +14,7 @@
 
 mod all;
 pub mod args;
+mod buffer_pool_instances_2012;
 mod flifo_2009;
 mod kernel_mutex_2011;
 pub mod linux_io_2012;
@@ -29,8 +31,13 @@ use args::{ExperimentArgs, ExperimentCommand};
 use study::Study;
 
 /// The studies that run on the embedded engine.
-fn studies() -> [Study; 3] {
-    [flifo_2009::STUDY, thread_concurrency_2009::STUDY, kernel_mutex_2011::STUDY]
+fn studies() -> [Study; 4] {
+    [
+        flifo_2009::STUDY,
+        thread_concurrency_2009::STUDY,
+        kernel_mutex_2011::STUDY,
+        buffer_pool_instances_2012::STUDY,
+    ]
 }
 
 /// Runs `flifo experiment`.
@@ -48,6 +55,9 @@ pub fn experiment(args: &ExperimentArgs) -> Result<Ended, Error> {
         ExperimentCommand::Flifo2009(args) => study::run(&flifo_2009::STUDY, args),
         ExperimentCommand::ThreadConcurrency2009(args) => study::run(&thread_concurrency_2009::STUDY, args),
         ExperimentCommand::KernelMutex2011(args) => study::run(&kernel_mutex_2011::STUDY, args),
+        ExperimentCommand::BufferPoolInstances2012(args) => {
+            study::run(&buffer_pool_instances_2012::STUDY, args)
+        }
         ExperimentCommand::LinuxIo2012(args) => linux_io_2012::linux_io_2012(args),
         ExperimentCommand::All(args) => all::run(args),
     }

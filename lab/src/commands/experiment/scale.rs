@@ -74,12 +74,34 @@ impl<'a> Scale<'a> {
         self.args.table_size.unwrap_or(self.pick(QUICK_ROWS, ROWS, ROWS))
     }
 
+    /// Whether it is the smallest.
+    pub(crate) fn is_quick(self) -> bool {
+        self.size() == Size::Quick
+    }
+
+    /// One of three values.
+    pub(crate) fn pick_of<T>(self, [quick, default, full]: [T; 3]) -> T {
+        self.pick(quick, default, full)
+    }
+
+    /// The numbers of threads that the command line sets; none without.
+    pub(crate) fn given_threads(self) -> &'a [u32] {
+        &self.args.threads
+    }
+
+    /// Seconds of a cell.
+    pub(crate) fn time_s(self, time_s: [f64; 3]) -> f64 {
+        self.args.time.unwrap_or(self.pick_of(time_s))
+    }
+
+    /// Rounds of a cell.
+    pub(crate) fn rounds(self, rounds: [u32; 3]) -> u32 {
+        self.args.rounds.unwrap_or(self.pick_of(rounds))
+    }
+
     /// The options of a sweep for time, rounds, rows and the buffer pool that holds them.
     pub(crate) fn options(self, time_s: [f64; 3], rounds: [u32; 3]) -> String {
-        let [quick, default, full] = time_s;
-        let time_s = self.args.time.unwrap_or(self.pick(quick, default, full));
-        let [quick, default, full] = rounds;
-        let rounds = self.args.rounds.unwrap_or(self.pick(quick, default, full));
+        let (time_s, rounds) = (self.time_s(time_s), self.rounds(rounds));
         let rows = self.rows();
         let pool = if rows <= QUICK_ROWS { "256M" } else { "1G" };
         format!("--time {time_s} --rounds {rounds} --table-size {rows} --buffer-pool {pool}")

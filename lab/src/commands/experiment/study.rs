@@ -1,7 +1,8 @@
 //! A study as a plan of parts, and its run from the first line to the last.
 //!
-//! A part is a sweep of the embedded engine, written as the options of `flifo sweep`, so that everyone can repeat it
-//! alone. The parts run one after another; what was measured before an error or Ctrl-C is kept.
+//! A part is a sweep of the embedded engine, or a load such as `flifo dbt2`, written as the options of that command, so
+//! that everyone can repeat it alone. The parts run one after another; what was measured before an error or Ctrl-C is
+//! kept.
 
 use std::io::{Write as _, stdout};
 use std::path::Path;
@@ -18,7 +19,7 @@ use crate::commands::cli::{Cli, Command};
 use crate::commands::common::{Ended, command_line};
 use crate::commands::sweep::args::SweepArgs;
 use crate::commands::sweep::plan::Plan;
-use crate::commands::{record, sweep};
+use crate::commands::{db_stress, dbt2, loads, record, sweep};
 use crate::report::experiment::{self, ExperimentReport};
 use crate::report::{self, Outputs};
 use crate::results::Results;
@@ -38,7 +39,7 @@ pub(crate) struct Study {
 /// One run of a study.
 pub(crate) struct Part {
     /// The name, which the study's claims know.
-    pub(crate) name: &'static str,
+    pub(crate) name: String,
     pub(crate) work: Work,
 }
 
@@ -46,7 +47,24 @@ pub(crate) struct Part {
 pub(crate) enum Work {
     /// A sweep.
     Sweep(Sweep),
+    /// One of the workloads that have data of their own.
+    Load(Load),
 }
+
+/// A load of the embedded engine.
+pub(crate) struct Load {
+    /// `dbt2` or `db-stress`.
+    pub(crate) command: &'static str,
+    /// The folder of its data.
+    pub(crate) folder: String,
+    /// The options of the command, except that of the directory.
+    pub(crate) options: String,
+    /// Options whose values follow from the parts before.
+    pub(crate) sized: FromEarlier,
+}
+
+/// Options of a part, from the results so far.
+pub(crate) type FromEarlier = Box<dyn Fn(&ExperimentResults) -> String>;
 
 /// A sweep of the embedded engine.
 pub(crate) struct Sweep {
@@ -61,7 +79,7 @@ pub(crate) struct Sweep {
 impl Part {
     /// A sweep on data with the default number of rollback segments.
     pub(crate) fn sweep(name: &'static str, options: String) -> Part {
-        Part { name, work: Work::Sweep(Sweep { options, rollback_segments: 16, cpus: None }) }
+        Part { name: name.into(), work: Work::Sweep(Sweep { options, rollback_segments: 16, cpus: None }) }
     }
 }
 
@@ -74,8 +92,13 @@ pub(crate) struct Setup<'a> {
 }
 
 impl Part {
-    fn run(&self, setup: &Setup<'_>) -> (Option<Results>, Result<Ended, Error>) {
+    fn run(
+        &self,
+        setup: &Setup<'_>,
+        earlier: &ExperimentResults,
+    ) -> (Option<Results>, Result<Ended, Error>) {
         match &self.work {
+            Work::Load(load) => load.run(setup, earlier),
             Work::Sweep(sweep) => match sweep.args(setup) {
                 Ok(args) => sweep.run(&args, setup),
                 Err(error) => (None, Err(error)),
@@ -90,7 +113,49 @@ impl Part {
                 let plan = Plan::new(&sweep.args(setup)?)?;
                 Ok((plan.steps_total(), (plan.settle + plan.time) * plan.steps_total() as u32))
             }
+            Work::Load(load) => load.steps(setup),
         }
+    }
+}
+
+impl Load {
+    fn line(&self, setup: &Setup<'_>, earlier: &ExperimentResults) -> Vec<String> {
+        let words = ["flifo", self.command].into_iter().chain(self.options.split_whitespace());
+        let mut line: Vec<String> = words.map(str::to_owned).collect();
+        line.extend((self.sized)(earlier).split_whitespace().map(str::to_owned));
+        line.push(format!("--data={}", setup.data.join(&self.folder).display()));
+        line
+    }
+
+    fn parsed(line: &[String]) -> Result<Command, Error> {
+        Cli::try_parse_from(line).map(|cli| cli.command).map_err(|error| {
+            Error::Usage(error.to_string().lines().next().unwrap_or_default().to_owned())
+        })
+    }
+
+    fn run(
+        &self,
+        setup: &Setup<'_>,
+        earlier: &ExperimentResults,
+    ) -> (Option<Results>, Result<Ended, Error>) {
+        let line = self.line(setup, earlier);
+        let typed = line.join(" ");
+        match Self::parsed(&line) {
+            Ok(Command::Dbt2(args)) => dbt2::part(&args, typed),
+            Ok(Command::DbStress(args)) => db_stress::part(&args, typed),
+            Ok(_) => (None, Err(Error::Usage("a part of a study is a sweep or a load".into()))),
+            Err(error) => (None, Err(error)),
+        }
+    }
+
+    fn steps(&self, setup: &Setup<'_>) -> Result<(usize, Duration), Error> {
+        let args = match Self::parsed(&self.line(setup, &ExperimentResults::default()))? {
+            Command::Dbt2(args) => args.load,
+            Command::DbStress(args) => args.load,
+            _ => return Err(Error::Usage("a part of a study is a sweep or a load".into())),
+        };
+        let plan = loads::plan::Plan::new(self.command, &args)?;
+        Ok((plan.steps_total(), (plan.settle + plan.time) * plan.steps_total() as u32))
     }
 }
 
@@ -194,11 +259,11 @@ pub(super) fn measure(
     for (index, part) in parts.iter().enumerate() {
         // A closed output does not stop the run.
         let _ = writeln!(stdout(), "\n{}, part {} of {}: {}", study.name, index + 1, parts.len(), part.name);
-        let (run, part_ended) = part.run(&setup);
+        let (run, part_ended) = part.run(&setup, &results);
         if let Some(run) = &run {
             results.machine = run.machine.clone();
         }
-        results.parts.push(MeasuredPart { name: part.name.into(), run });
+        results.parts.push(MeasuredPart { name: part.name.clone(), run });
         ended = part_ended;
         if !matches!(ended, Ok(Ended::Done)) {
             break;

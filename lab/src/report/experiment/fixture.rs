@@ -1,8 +1,11 @@
 //! Made-up experiments for tests; no figure in them was measured.
 
-use super::{flifo_2009, kernel_mutex_2011, thread_concurrency_2009};
+use super::{buffer_pool_instances_2012, flifo_2009, kernel_mutex_2011, thread_concurrency_2009};
 use crate::results::experiment::{ExperimentResults, Part};
-use crate::results::{AdmissionFigures, CellKey, HostFigures, Machine, Results, Round, Settings};
+use crate::report::sweep::fixture::series;
+use crate::results::{
+    AdmissionFigures, CellKey, ChangeFigures, DiskFigures, HostFigures, Machine, Results, Round, Settings,
+};
 
 const ROUNDS: u32 = 3;
 
@@ -121,4 +124,57 @@ pub fn thread_concurrency_2009(figure: impl Fn(&str, &str, u32, u32) -> f64) -> 
         (part, run(cells))
     };
     experiment(NAME, [ONE_SEGMENT, SPLIT, HALF_CPUS].map(part).into())
+}
+
+/// `figures` of (setting of dbt2, or none for db-stress; instances): transactions/s, lowest second as a share of the mean,
+/// sync-flush waits/s.
+pub(crate) fn buffer_pool_instances_2012(
+    figures: impl Fn(Option<buffer_pool_instances_2012::Setting>, u32) -> (f64, f64, u64),
+) -> ExperimentResults {
+    use buffer_pool_instances_2012::{FREE, NAME, NEED, Pages, Redo, Setting, stress};
+    use flifo_engine::FlushMode::Sequential;
+    let part = |setting: Option<Setting>, count: u32, workload: &str| {
+        let (transactions_per_s, lowest, waits) = figures(setting, count);
+        let is_large = setting.is_some_and(|setting| setting.redo == Redo::Large);
+        let elapsed_s = 3.0;
+        let round = Round {
+            elapsed_s,
+            throughput_per_s: transactions_per_s * 30.0,
+            transactions_per_s,
+            lowest_second_share: Some(lowest),
+            disk: DiskFigures {
+                disk_writes_per_s: Some(if is_large { 1_000.0 } else { 1_500.0 }),
+                ..DiskFigures::default()
+            },
+            changes: ChangeFigures {
+                commits_per_s: Some(transactions_per_s),
+                redo_bytes_per_s: Some(10e6),
+                sync_flush_waits: Some(waits * 3),
+                checkpoint_age_share_max: Some(if is_large { 0.5 } else { 0.84 }),
+                redo_hard_stops: Some(0),
+                ..ChangeFigures::default()
+            },
+            series: Some(series(transactions_per_s as u64 / 5, waits)),
+            ..Round::default()
+        };
+        let mut measured = run(vec![(CellKey { front: "direct".into(), ..key(workload, "", 0, 40) }, round)]);
+        for cell in &mut measured.cells {
+            let rounds = std::mem::take(&mut cell.rounds);
+            rounds.into_iter().for_each(|round| cell.push(round));
+        }
+        measured.settings.redo_capacity_bytes = Some(if is_large { 40 << 20 } else { 15 << 20 });
+        measured.settings.io_capacity_max = Some(2_000);
+        measured
+    };
+    let mut settings = vec![FREE, NEED, Setting { instances: 1, ..NEED }, Setting { pages: Pages::Below, ..NEED }];
+    for (redo, pages) in [(Redo::Small, Pages::Enough), (Redo::Small, Pages::Below), (Redo::Large, Pages::Enough)] {
+        settings.extend([1, 8].map(|instances| Setting { instances, redo, mode: Sequential, pages }));
+    }
+    let mut parts: Vec<(String, Results)> = settings
+        .into_iter()
+        .map(|setting| (setting.part(), part(Some(setting), setting.instances, "dbt2")))
+        .collect();
+    parts.extend([1, 2, 4, 8].map(|count| (stress(count), part(None, count, "db-stress"))));
+    let named = parts.iter().map(|(name, run)| (name.as_str(), run.clone())).collect();
+    experiment(NAME, named)
 }

@@ -2,7 +2,7 @@
 
 use comfy_table::Cell as Field;
 
-use super::{Study as _, flifo_2009, kernel_mutex_2011, thread_concurrency_2009};
+use super::{Study as _, buffer_pool_instances_2012, flifo_2009, kernel_mutex_2011, thread_concurrency_2009};
 use crate::report::Style;
 use crate::report::claims::{self, RATIOS_ONLY};
 use crate::report::iobench::linux_io_2012;
@@ -24,6 +24,7 @@ fn studies() -> Vec<(&'static str, String, usize)> {
         of_engine(flifo_2009::NAME),
         of_engine(thread_concurrency_2009::NAME),
         of_engine(kernel_mutex_2011::NAME),
+        of_engine(buffer_pool_instances_2012::NAME),
         (linux_io_2012::NAME, title, storage.claims.len()),
     ]
 }

@@ -3,6 +3,7 @@
 //! | module | holds |
 //! |---|---|
 //! | `flifo_2009`, `thread_concurrency_2009`, `kernel_mutex_2011` | the claims and graphs of each study |
+//! | `buffer_pool_instances_2012` | the same of the study whose graphs are over time |
 //! | `cells` | cells out of a run, and figures of them round by round |
 //! | `lines` | measured and published lines |
 //! | `show` | text and page |
@@ -10,6 +11,7 @@
 //!
 //! A study judges a saved experiment from its runs alone, so that `flifo report` shows the same verdicts.
 
+pub(crate) mod buffer_pool_instances_2012;
 mod cells;
 #[doc(hidden)]
 pub mod fixture;
@@ -24,6 +26,7 @@ use comfy_table::Table;
 
 use super::Style;
 use super::chart::Chart;
+use super::series::Graph;
 use crate::results::claims::Claim;
 use crate::results::experiment::ExperimentResults;
 pub(crate) use index::{Entry, index, list};
@@ -39,6 +42,10 @@ pub(crate) trait Study {
     fn judge(&self, experiment: &ExperimentResults) -> Vec<Claim>;
     /// The study's graphs, published and measured.
     fn charts(&self, experiment: &ExperimentResults) -> Vec<Chart>;
+    /// Graphs over time, for a study that has them: a title for each group, and for each stack of a group.
+    fn over_time(&self, _experiment: &ExperimentResults) -> Vec<(String, Vec<(String, Vec<Graph>)>)> {
+        Vec::new()
+    }
     /// Tables for a terminal, each with its heading.
     fn tables(&self, experiment: &ExperimentResults, style: Style) -> Vec<(String, Table)>;
 }
@@ -49,6 +56,7 @@ pub(crate) fn study(name: &str) -> Option<Box<dyn Study>> {
         flifo_2009::NAME => Some(Box::new(flifo_2009::Flifo::load())),
         thread_concurrency_2009::NAME => Some(Box::new(thread_concurrency_2009::Limits::load())),
         kernel_mutex_2011::NAME => Some(Box::new(kernel_mutex_2011::KernelMutex::load())),
+        buffer_pool_instances_2012::NAME => Some(Box::new(buffer_pool_instances_2012::Instances::load())),
         _ => None,
     }
 }

@@ -73,10 +73,17 @@ impl Report for ExperimentReport<'_> {
         let mut page = Page::default();
         let table = claims::html(&judged, "here: median lowest..highest round");
         let figures = page.figures(study.charts(results), "");
+        let over_time: String = study
+            .over_time(results)
+            .into_iter()
+            .map(|(title, stacks)| {
+                format!("<h3 class=\"over\">{}</h3>\n{}", escape(&title), page.stacks(stacks))
+            })
+            .collect();
         let parts: String = results.parts.iter().map(part_section).collect();
         let sections = format!(
             "<section>\n<div class=\"card\"><h3>Published, and here</h3>\n{table}\
-             <ul class=\"plain\"><li>{RATIOS_ONLY}</li></ul></div>\n{figures}</section>\n{parts}"
+             <ul class=\"plain\"><li>{RATIOS_ONLY}</li></ul></div>\n{figures}{over_time}</section>\n{parts}"
         );
         Ok(page.document(&results.experiment, &head, &sections, &results.machine.flifo_version))
     }
