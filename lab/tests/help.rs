@@ -5,7 +5,7 @@ mod common;
 use common::flifo;
 use common::golden::Cases;
 
-const COMMANDS: [&[&str]; 17] = [
+const COMMANDS: [&[&str]; 18] = [
     &[],
     &["sweep"],
     &["dbt2"],
@@ -17,6 +17,7 @@ const COMMANDS: [&[&str]; 17] = [
     &["experiment", "flifo-2009"],
     &["experiment", "thread-concurrency-2009"],
     &["experiment", "kernel-mutex-2011"],
+    &["experiment", "buffer-pool-instances-2012"],
     &["experiment", "linux-io-2012"],
     &["experiment", "all"],
     &["check"],
