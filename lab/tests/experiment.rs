@@ -9,6 +9,14 @@ use std::process::Command;
 use common::{flifo, refused, results, succeeds};
 use serde_json::Value;
 
+const STUDIES: [&str; 5] = [
+    "flifo-2009",
+    "thread-concurrency-2009",
+    "kernel-mutex-2011",
+    "buffer-pool-instances-2012",
+    "linux-io-2012",
+];
+
 /// Small enough for seconds.
 const TINY: &[&str] =
     &["--quick", "--table-size", "2000", "--threads", "4", "--time", "0.05", "--rounds", "2"];
@@ -77,6 +85,42 @@ fn a_study_is_measured_judged_shown_and_recorded() {
     assert!(refused.contains("no picture"), "{refused}");
 }
 
+/// Every part is one cell with a series, the sizes of later parts follow from the first ones, and no sync flush happens
+/// with adaptive flushing.
+#[test]
+fn the_study_of_instances_takes_its_sizes_from_the_machine() {
+    let temp = tempfile::tempdir().unwrap();
+    let file = |name: &str| temp.path().join(name);
+    let mut command = experiment("buffer-pool-instances-2012", &file("data"));
+    succeeds(command.arg("--json").arg(file("b.json")).arg("--html").arg(file("b.html")));
+    let json = results(&file("b.json"));
+    let parts = json["parts"].as_array().unwrap();
+    assert_eq!(parts.len(), 12);
+    for part in parts {
+        let (name, run) = (part["name"].as_str().unwrap(), &part["run"]);
+        assert_eq!(run["cells"].as_array().unwrap().len(), 1, "{name}");
+        let rounds = run["cells"][0]["rounds"].as_array().unwrap();
+        assert!(rounds.len() == 2 && rounds[1]["series"]["points"].as_array().unwrap().len() == 10, "{name}");
+        let instances = run["settings"]["buffer_pool_instances"].as_u64().unwrap();
+        assert!(name.contains(&format!("{instances} instance")), "{name}: {instances}");
+        let adaptive = run["settings"]["flush_mode"] == "adaptive";
+        assert!(!adaptive || run["cells"][0]["redo_hard_stops_sum"] == 0, "{name}");
+        assert!(!adaptive || rounds.iter().all(|round| round["sync_flush_waits"] == 0), "{name}");
+        assert!(!adaptive || name.contains("adaptive") || name.starts_with("db-stress"), "{name}");
+    }
+    let pages = |name: &str| {
+        let part = parts.iter().find(|part| part["name"] == format!("dbt2, 1 instance, {name}")).unwrap();
+        part["run"]["settings"]["io_capacity_max"].as_u64().unwrap()
+    };
+    let (enough, below) = (
+        pages("small redo log, sequential"),
+        pages("small redo log, sequential, io_capacity_max below the need"),
+    );
+    assert!(below <= enough && enough < 20_000, "{below} and {enough}");
+    let page = fs::read_to_string(file("b.html")).unwrap();
+    assert!(page.contains("class=\"stack\"") && page.contains("8 instances"));
+}
+
 #[test]
 fn all_studies_have_a_page_and_an_index() {
     let temp = tempfile::tempdir().unwrap();
@@ -90,7 +134,7 @@ fn all_studies_have_a_page_and_an_index() {
     check(&json("thread-concurrency-2009.json"), &parts, 4);
     assert_eq!(json("linux-io-2012.json")["experiment"], "linux-io-2012");
     let index = fs::read_to_string(file("pages").join("index.html")).unwrap();
-    for study in ["flifo-2009", "thread-concurrency-2009", "kernel-mutex-2011", "linux-io-2012"] {
+    for study in STUDIES {
         let page = format!("{study}.html");
         assert!(file("pages").join(&page).exists() && index.contains(&format!("href=\"{page}\"")), "{study}");
     }
@@ -100,7 +144,16 @@ fn all_studies_have_a_page_and_an_index() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     left.sort();
-    assert_eq!(left, ["rows-2000-segments-1", "rows-2000-segments-128", "rows-2000-segments-16"]);
+    assert_eq!(
+        left,
+        [
+            "db-stress-100",
+            "dbt2-2-small",
+            "rows-2000-segments-1",
+            "rows-2000-segments-128",
+            "rows-2000-segments-16"
+        ]
+    );
 }
 
 #[test]
@@ -108,7 +161,7 @@ fn the_list_needs_no_directory() {
     let output = flifo().args(["experiment", "--list"]).current_dir("/").output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(0));
-    for study in ["flifo-2009", "thread-concurrency-2009", "kernel-mutex-2011", "linux-io-2012"] {
+    for study in STUDIES {
         assert!(text.contains(study), "{text}");
     }
 }

@@ -73,7 +73,7 @@ pub enum ExperimentCommand {
     ///
     /// DBT-2 with 1 and 8 instances, small and large redo logs, adaptive and sequential flushing, and writes held below
     /// the need; db_STRESS with 1 to 8 instances. Measures first how much redo and how many pages this machine writes,
-    /// and takes its sizes from that. --table-size does not apply; --threads sets the users.
+    /// and takes its sizes from that. --threads sets the users; --table-size below 100000 makes the warehouses small.
     #[command(name = "buffer-pool-instances-2012", after_help = crate::commands::common::EXIT_CODES)]
     BufferPoolInstances2012(StudyArgs),
     /// The Linux I/O study of 2012: files, modes and processes compared

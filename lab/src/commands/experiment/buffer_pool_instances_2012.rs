@@ -32,6 +32,10 @@ const PAGES_PER_S: f64 = 1_500.0;
 /// Of the pages needed, published: 2,000 allowed or 1,000 where 1,500 are needed.
 const ENOUGH: f64 = 2_000.0 / 1_500.0;
 const BELOW: f64 = 1_000.0 / 1_500.0;
+/// With fewer rows in `--table-size`, warehouses are small.
+const SMALL_ROWS: u32 = 100_000;
+/// Rows of an object of db_STRESS.
+const HISTORY_ROWS: u32 = 20;
 /// The least `io_capacity_max` of the engine.
 const PAGES_MIN: f64 = 100.0;
 
@@ -72,8 +76,13 @@ fn common(scale: Scale<'_>, users: u32) -> String {
 
 fn dbt2(setting: Setting, scale: Scale<'_>, larger: f64) -> Part {
     let (warehouses, pool) = scale.pick((2, "256M"), (8, "1G"), (50, "6G"));
+    let population = match scale.given_rows() {
+        Some(rows) if rows < SMALL_ROWS => "small",
+        _ => "full",
+    };
     let options = format!(
-        "{} --warehouses {warehouses} --buffer-pool {pool} --quirks --instances {} --flush-mode {}",
+        "{} --warehouses {warehouses} --population {population} --buffer-pool {pool} --quirks --instances {} \
+         --flush-mode {}",
         common(scale, USERS),
         setting.instances,
         setting.mode
@@ -88,7 +97,8 @@ fn dbt2(setting: Setting, scale: Scale<'_>, larger: f64) -> Part {
         };
         format!("--redo-capacity {redo}{pages}")
     };
-    let load = Load { command: "dbt2", folder: format!("dbt2-{warehouses}"), options, sized: Box::new(sized) };
+    let folder = format!("dbt2-{warehouses}-{population}");
+    let load = Load { command: "dbt2", folder, options, sized: Box::new(sized) };
     Part { name: setting.part(), work: Work::Load(load) }
 }
 
@@ -115,6 +125,7 @@ fn pages_max(earlier: &ExperimentResults, factor: f64) -> u64 {
 
 fn db_stress(instances: u32, scale: Scale<'_>) -> Part {
     let (objects, pool) = scale.pick((20_000, "256M"), (100_000, "1G"), (1_000_000, "6G"));
+    let objects = scale.given_rows().map_or(objects, |rows| (rows / HISTORY_ROWS).max(1));
     let users = scale.pick(64, 64, 256);
     let options = format!(
         "{} --objects {objects} --rw 1 --buffer-pool {pool} --redo-capacity 256M --instances {instances}",

@@ -89,6 +89,11 @@ impl<'a> Scale<'a> {
         &self.args.threads
     }
 
+    /// The rows that the command line sets.
+    pub(crate) fn given_rows(self) -> Option<u32> {
+        self.args.table_size
+    }
+
     /// Seconds of a cell.
     pub(crate) fn time_s(self, time_s: [f64; 3]) -> f64 {
         self.args.time.unwrap_or(self.pick_of(time_s))
