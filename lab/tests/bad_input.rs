@@ -114,8 +114,15 @@ fn an_experiment_that_cannot_be() {
     let temp = tempfile::tempdir().unwrap();
     let dir = temp.path().to_str().unwrap();
     let mut cases = Cases::default();
-    let wrong: [(&[&str], i32); 7] = [
+    let wrong: [(&[&str], i32); 14] = [
         (&[], 2),
+        (&["--list", "all"], 2),
+        (&["flifo-2009", "--quick", "--full"], 2),
+        (&["flifo-2009", "--json", "/nowhere/at/all.json"], 2),
+        (&["flifo-2009", "--quick", "--data", "/dev/null/data"], 3),
+        (&["kernel-mutex-2011", "--threads", "0"], 2),
+        (&["all", "--record=x.json"], 2),
+        (&["all", "--html", "/dev/null/pages"], 3),
         (&["perpetual-motion"], 2),
         (&["linux-io-2012", dir, "--scale", "2"], 2),
         (&["linux-io-2012", dir, "--size", "lots"], 2),

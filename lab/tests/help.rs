@@ -5,14 +5,21 @@ mod common;
 use common::flifo;
 use common::golden::Cases;
 
-const COMMANDS: [&[&str]; 11] = [
+const COMMANDS: [&[&str]; 18] = [
     &[],
     &["sweep"],
+    &["dbt2"],
+    &["db-stress"],
     &["bench"],
     &["bench", "admission"],
     &["iobench"],
     &["experiment"],
+    &["experiment", "flifo-2009"],
+    &["experiment", "thread-concurrency-2009"],
+    &["experiment", "kernel-mutex-2011"],
+    &["experiment", "buffer-pool-instances-2012"],
     &["experiment", "linux-io-2012"],
+    &["experiment", "all"],
     &["check"],
     &["stat"],
     &["report"],

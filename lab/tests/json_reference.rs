@@ -10,12 +10,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use flifo::results::claims::Claim;
 use flifo::results::database::{CheckJson, FileJson, FindingJson, SpaceJson, StatJson, TreeJson};
+use flifo::results::experiment::{ExperimentResults, Part};
 use flifo::results::io::{BlockLayer, IoCell, IoKey, IoLatency, IoResults, IoRound, IoSettings, Storage};
 use flifo::results::{
     AdmissionFigures, Cell, CellKey, ChangeFigures, DiskFigures, EngineSecond, EntryFigures, Failure,
-    Fairness, HostFigures, Machine, Point, RefusalFigures, Results, Round, Second, Series, ServerFigures,
-    Settings, Summary, Variable,
+    Fairness, HostFigures, KindFigures, Machine, Point, RefusalFigures, Results, Round, Second, Series,
+    ServerFigures, Settings, Summary, Variable,
 };
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::de::{IgnoredAny, MapAccess, Visitor};
@@ -111,7 +113,12 @@ fn kind(property: &Value) -> String {
 }
 
 fn tables() -> Tables {
-    let key = CellKey { workload: "w".into(), load: "l".into(), ..CellKey::default() };
+    let key = CellKey {
+        workload: "w".into(),
+        specimen: "s".into(),
+        load: "l".into(),
+        ..CellKey::default()
+    };
     let check =
         CheckJson { trees: Some(Vec::new()), space: Some(SpaceJson::default()), ..CheckJson::default() };
     let results = Results::new(Machine::default(), Settings::default(), String::new(), String::new());
@@ -132,9 +139,13 @@ fn tables() -> Tables {
         ("DiskFigures", rows(&DiskFigures::default(), &[])),
         ("ChangeFigures", rows(&ChangeFigures::default(), &[])),
         ("Second", rows(&Second::default(), &[])),
+        ("KindFigures", rows(&KindFigures::default(), &[])),
         ("EngineSecond", rows(&EngineSecond::default(), &[])),
         ("Series", rows(&Series::default(), &[])),
         ("Point", rows(&Point::default(), &[])),
+        ("ExperimentResults", rows(&ExperimentResults::default(), &[])),
+        ("Part", rows(&Part::default(), &[])),
+        ("Claim", rows(&Claim::default(), &[])),
         ("IoResults", rows(&IoResults::default(), &[])),
         ("Storage", rows(&Storage::default(), &[])),
         ("IoSettings", rows(&IoSettings::default(), &[])),
@@ -204,7 +215,7 @@ fn the_tables_of_json_keys_match_the_types() {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
     let tables = tables();
     let mut all = BTreeSet::new();
-    for page in ["results.md", "iobench.md", "check.md"] {
+    for page in ["results.md", "experiments.md", "iobench.md", "check.md"] {
         let path = docs.join(page);
         let written = std::fs::read_to_string(&path).unwrap();
         let (text, shown) = generated(&written, &tables);

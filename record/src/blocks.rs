@@ -4,7 +4,7 @@
 
 use crate::pages::Records;
 use crate::table::{Axis, Item, Table, list};
-use crate::{Key, Record, heat_map};
+use crate::{Key, Record, claims, heat_map};
 
 /// A picture that is drawn from a record.
 pub(crate) struct Picture {
@@ -173,6 +173,16 @@ const TABLES: &[Named] = &[
     ("target", &["target"], table(&[Workload, Scale], &[Variant, Figure], |_| true)),
 ];
 
+/// The blocks of the studies that `flifo experiment` repeats, each with the claims of a record of the same name. A study
+/// without a record says how to make one.
+const STUDIES: [&str; 5] = [
+    "experiment-flifo-2009",
+    "experiment-thread-concurrency-2009",
+    "experiment-kernel-mutex-2011",
+    "experiment-linux-io-2012",
+    "experiment-buffer-pool-instances-2012",
+];
+
 /// The README's block, which takes single rows out of several records.
 const OVERVIEW: &str = "overview";
 
@@ -210,7 +220,7 @@ fn overview() -> Vec<Line> {
 
 /// The names of all blocks.
 pub fn names() -> Vec<&'static str> {
-    TABLES.iter().map(|(name, ..)| *name).chain([OVERVIEW]).collect()
+    TABLES.iter().map(|(name, ..)| *name).chain(STUDIES).chain([OVERVIEW]).collect()
 }
 
 /// The text of a block. The error says what is wrong, and which names there are.
@@ -222,6 +232,10 @@ pub(crate) fn render(name: &str, records: &Records) -> Result<String, String> {
             .map(|(label, record, key)| Ok(Item { label, record: records.get(record)?, key: key.clone() }))
             .collect::<Result<_, String>>()?;
         return list(&items);
+    }
+    if STUDIES.contains(&name) {
+        let study = name.strip_prefix(claims::PREFIX).unwrap_or(name);
+        return Ok(records.get(name).map_or_else(|_| claims::not_recorded(study), claims::render));
     }
     let Some((_, sources, table)) = TABLES.iter().find(|(other, ..)| *other == name) else {
         return Err(format!("there is no block {name:?}; the blocks are {}", names().join(", ")));

@@ -7,6 +7,7 @@
 //! | module | holds |
 //! |---|---|
 //! | `record` | the schema: machine, rows, targets; reading and writing a file |
+//! | `claims` | the claims of a published study, and their table |
 //! | `statistics` | medians, spreads, paired ratios with their 95% interval |
 //! | `machine`, `date` | the machine and the time of a run |
 //! | `place` | where `--record` writes |
@@ -18,6 +19,7 @@
 //! The crate measures nothing and knows no bench. On a wrong file or page it returns one [`Error`], which names the file.
 
 pub mod blocks;
+mod claims;
 pub mod criterion;
 pub mod date;
 mod error;
@@ -31,6 +33,7 @@ pub mod rounds;
 pub mod statistics;
 pub mod table;
 
+pub use claims::Claim;
 pub use error::{Error, Result};
 pub use machine::{Host, Machine};
 pub use record::{Bounds, Key, Record, Row, SCHEMA, Scale, Target, Wanted};

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::claims::Claim;
 use crate::machine::Machine;
 use crate::statistics::{Interval, Spread, Verdict};
 use crate::{Error, Result};
@@ -41,6 +42,9 @@ pub struct Record {
     /// The figures to reach.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub targets: Vec<Target>,
+    /// The claims of a published study, with their verdicts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub claims: Vec<Claim>,
     /// What a reader of the figures should know, a sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,

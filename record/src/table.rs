@@ -302,13 +302,13 @@ fn rounds(rows: &[&Row]) -> Option<String> {
 
 /// A table while it is put together.
 #[derive(Default)]
-struct Lines {
-    text: String,
+pub(crate) struct Lines {
+    pub(crate) text: String,
 }
 
 impl Lines {
     /// A line for each record, and an empty one. One command is shown once.
-    fn sources(&mut self, sources: &[(&Record, Vec<&Row>)]) {
+    pub(crate) fn sources(&mut self, sources: &[(&Record, Vec<&Row>)]) {
         let line = |(at, (record, rows)): (usize, &(&Record, Vec<&Row>))| {
             let name = if sources.len() > 1 { format!("{}: ", record.bench) } else { String::new() };
             let is_shown = sources[..at].iter().any(|(other, _)| other.command == record.command);
@@ -327,7 +327,12 @@ impl Lines {
         self.text += &format!("|{}|\n", rules.join("|"));
     }
 
-    fn row(&mut self, cells: &[String]) {
+    /// The line below the head.
+    pub(crate) fn rule(&mut self, rule: &str) {
+        self.text += &format!("{rule}\n");
+    }
+
+    pub(crate) fn row(&mut self, cells: &[String]) {
         let cells: Vec<String> = cells.iter().map(|cell| cell.replace('|', "\\|")).collect();
         self.text += &format!("| {} |\n", cells.join(" | ")).replace("|  |", "| |").replace("|  |", "| |");
     }

@@ -5,7 +5,8 @@
 //! | `cli` | the command line |
 //! | `common`, `values` | what commands share: how they end, exit codes, option values |
 //! | `record` | the option `--record` of every bench |
-//! | `sweep`, `bench`, `iobench`, `experiment`, `check`, `stat`, `report`, `figures` | a command each |
+//! | `loads` | what `dbt2` and `db-stress` share |
+//! | `sweep`, `dbt2`, `db_stress`, `bench`, `iobench`, `experiment`, `check`, `stat`, `report`, `figures` | a command each |
 //!
 //! A new command is a folder here: `args.rs` with its options, `plan.rs` if it measures many cells, and its run. It gets
 //! a variant of [`cli::Command`] and a line in [`run`]. What it measures goes to [`crate::measure`], what it writes as
@@ -17,9 +18,12 @@ pub mod bench;
 pub mod check;
 pub mod cli;
 pub mod common;
+pub mod db_stress;
+pub mod dbt2;
 pub mod experiment;
 pub mod figures;
 pub mod iobench;
+pub mod loads;
 pub mod record;
 pub mod report;
 pub mod stat;
@@ -32,7 +36,6 @@ use crate::support::interrupt;
 use bench::args::BenchCommand;
 use cli::Command;
 use common::Ended;
-use experiment::args::ExperimentCommand;
 
 /// Runs a command.
 pub fn run(command: &Command) -> Result<Ended, Error> {
@@ -40,6 +43,14 @@ pub fn run(command: &Command) -> Result<Ended, Error> {
         Command::Sweep(args) => {
             interrupt::install()?;
             sweep::sweep(args)
+        }
+        Command::Dbt2(args) => {
+            interrupt::install()?;
+            dbt2::dbt2(args)
+        }
+        Command::DbStress(args) => {
+            interrupt::install()?;
+            db_stress::db_stress(args)
         }
         Command::Bench { what: BenchCommand::Admission(args) } => {
             interrupt::install()?;
@@ -50,10 +61,7 @@ pub fn run(command: &Command) -> Result<Ended, Error> {
             interrupt::install()?;
             iobench::iobench(args)
         }
-        Command::Experiment { what: ExperimentCommand::LinuxIo2012(args) } => {
-            interrupt::install()?;
-            experiment::linux_io_2012::linux_io_2012(args)
-        }
+        Command::Experiment(args) => experiment::experiment(args),
         Command::Check(args) => check::check(args),
         Command::Stat(args) => stat::stat(args),
         Command::IobenchWorker => {

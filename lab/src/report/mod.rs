@@ -5,6 +5,7 @@
 //! | `table`, `chart`, `page`, `palette` | what all reports are made of, those of `flifo-peers` too |
 //! | `series` | counters over time, as a stack of small graphs |
 //! | `live` | the lines of `stat --live` |
+//! | `claims`, `experiment` | published claims beside this machine's figures; a repeated study |
 //! | `outputs` | saves, prints and draws a report, whatever its kind |
 //! | `sweep` | a sweep or a bench, and its comparison with the published figures |
 //! | `iobench` | a run of `iobench`, with advice and the comparison with a published study |
@@ -13,7 +14,9 @@
 //! This layer imports [`crate::results`] and [`crate::support`].
 
 pub(crate) mod chart;
+pub(crate) mod claims;
 pub(crate) mod database;
+pub mod experiment;
 pub mod iobench;
 pub(crate) mod live;
 mod outputs;

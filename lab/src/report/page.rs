@@ -77,6 +77,8 @@ impl Page {
 
     /// The whole document; `head` and `sections` are HTML, `title` and `version` text.
     pub(crate) fn document(self, title: &str, head: &str, sections: &str, version: &str) -> String {
+        // A page without charts needs no library.
+        let library = if self.specs.is_empty() { String::new() } else { library() };
         format!(
             "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
              <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
@@ -91,7 +93,6 @@ impl Page {
             version = escape(version),
             charts = json_in_script(&Value::Array(self.specs)),
             palettes = json_in_script(&palettes()),
-            library = library(),
         )
     }
 }

@@ -30,7 +30,7 @@ pub enum ReportError {
     Results(#[from] ResultsError),
     #[error("no cell was measured, so there is nothing to draw: let the run finish at least one round")]
     Empty,
-    #[error("a run of iobench has no picture; --html draws its page")]
+    #[error("a run of iobench or of an experiment has no picture; --html draws its page")]
     NoPicture,
     #[error("results of '{0}', which this flifo does not know: use the version that wrote them")]
     Kind(String),

@@ -26,6 +26,8 @@ pub struct ChangeFigures {
     pub checkpoint_age_share_max: Option<f64>,
     /// Waits for a checkpoint because the log was full; anything but 0 is a failure of the engine.
     pub redo_hard_stops: Option<u64>,
+    /// Waits for sync flushes of sequential flushing.
+    pub sync_flush_waits: Option<u64>,
     /// Changes that waited for tokens because the log was more than 75% full.
     pub redo_holds: Option<u64>,
     /// Undo records that are not purged, at the last reading.

@@ -2,8 +2,9 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `sweep`, `changes`, `fairness` | a run of `sweep` or `bench`, explained in `docs/results.md` |
+//! | `sweep`, `changes`, `fairness`, `kinds` | a run of `sweep`, `bench` or `dbt2`, explained in `docs/results.md` |
 //! | `series`, `live` | what was counted in each interval of a window; in a line of `stat --live` |
+//! | `claims`, `experiment` | published claims with their verdicts; a run of `experiment` |
 //! | `io` | a run of `iobench`, explained in `docs/iobench.md` |
 //! | `database` | what `check` and `stat` print with `--json` |
 //! | `machine` | the machine of a run |
@@ -14,11 +15,14 @@
 //! This layer imports [`crate::support`] alone.
 
 mod changes;
+pub mod claims;
 pub mod database;
+pub mod experiment;
 mod fairness;
 mod file;
 pub mod io;
 mod json;
+mod kinds;
 pub(crate) mod live;
 mod machine;
 pub mod published;
@@ -30,6 +34,7 @@ pub use changes::{ChangeFigures, EngineSecond, RefusalFigures};
 pub use fairness::Fairness;
 pub(crate) use file::read_results;
 pub use file::{ResultsError, SCHEMA};
+pub use kinds::KindFigures;
 pub use machine::Machine;
 pub use series::{Point, Series};
 pub use sweep::{

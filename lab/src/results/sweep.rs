@@ -15,6 +15,7 @@ use super::changes::{ChangeFigures, EngineSecond, RefusalFigures};
 use super::fairness::Fairness;
 use super::file::{ResultsError, SCHEMA, read_results};
 use super::json::{check_figures, pretty_json};
+use super::kinds::KindFigures;
 use super::machine::Machine;
 use super::series::Series;
 use crate::support::output::replace_file;
@@ -57,6 +58,18 @@ pub struct Settings {
     pub range_size: u64,
     /// Rows of a range in `read-write`.
     pub read_write_range_size: u64,
+    /// Warehouses in `dbt2`.
+    pub warehouses: Option<u32>,
+    /// Percentages of the transactions in `dbt2`, in the order of its kinds.
+    pub mix: String,
+    /// Factor of TPC-C's keying and think times in `dbt2`; 0: none.
+    pub think_time_factor: Option<f64>,
+    /// True if `dbt2` differed from TPC-C where the original does.
+    pub quirks: Option<bool>,
+    /// Objects in `db-stress`.
+    pub objects: Option<u32>,
+    /// Reads for each write in `db-stress`; 0: no writes.
+    pub reads_per_write: Option<u32>,
     /// CPU time of each statement in addition to the engine's, microseconds (`--statement-work`).
     pub statement_work_us: u64,
     /// Seed of the random keys.
@@ -85,6 +98,12 @@ pub struct Settings {
     pub rollback_segments: Option<u32>,
     /// True if pages are written to the doublewrite area first.
     pub doublewrite: Option<bool>,
+    /// How pages are chosen for writing: `adaptive`, or `sequential` as in MySQL 5.6; empty for a server and in a bench.
+    pub flush_mode: String,
+    /// Pages per second that are written while the database is idle.
+    pub io_capacity: Option<u32>,
+    /// Pages per second that are written for their age, at most.
+    pub io_capacity_max: Option<u32>,
     /// Row-lock waiters above which the scheduler admits fewer sessions; 0: no bound.
     pub lock_waiters_max: u32,
     /// A session's time slice under `quantum`, microseconds.
@@ -119,6 +138,10 @@ pub struct CellKey {
     /// Workload of a sweep, such as `point-select`; missing in a bench.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub workload: String,
+    /// What the server's side does in addition, for comparison: `kernel-mutex-N` with N rounds of spinning, or
+    /// `kernel-futex`; missing without a specimen.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub specimen: String,
     /// Load of a bench: `empty`, `work-2`, `work-20`, `work-200`, `work-1000`, `contended-mutex`, `socket`, `hot-
     /// row` or `disk`; missing in a sweep.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -268,6 +291,10 @@ pub struct Round {
     pub server: ServerFigures,
     #[serde(flatten)]
     pub refusals: RefusalFigures,
+    /// New orders committed per minute in `dbt2` (NOTPM).
+    pub new_orders_per_minute: Option<f64>,
+    /// Each kind of transaction of a workload that has several.
+    pub kinds: Vec<KindFigures>,
     /// The round second by second.
     pub seconds: Vec<Second>,
     /// The database's counters over time; only of a cell's last round.
@@ -531,6 +558,17 @@ impl Results {
     }
 }
 
+impl CellKey {
+    /// The load in words: `point-select`, or `point-select, kernel-mutex-30`.
+    pub fn load_in_words(&self) -> String {
+        let load = if self.load.is_empty() { &self.workload } else { &self.load };
+        match self.specimen.as_str() {
+            "" => load.clone(),
+            specimen => format!("{load}, {specimen}"),
+        }
+    }
+}
+
 impl Cell {
     /// A cell without rounds.
     pub fn new(key: CellKey) -> Self {
@@ -564,9 +602,10 @@ impl Cell {
     /// What no run writes would give the axes of a picture no end, or the picture a place outside its directory.
     fn check(&self) -> Result<(), ResultsError> {
         let is_plain = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
-        if let Some(name) = [&self.key.load, &self.key.workload].into_iter().find(|name| !is_plain(name)) {
+        let names = [&self.key.load, &self.key.workload, &self.key.specimen];
+        if let Some(name) = names.into_iter().find(|name| !is_plain(name)) {
             return Err(ResultsError::Figure(format!(
-                "a load or workload is called {name:?}, and not with letters, digits and '-' only"
+                "a load, workload or specimen is called {name:?}, and not with letters, digits and '-' only"
             )));
         }
         if self.key.threads == 0 {

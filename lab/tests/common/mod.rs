@@ -26,6 +26,8 @@ pub(crate) const TINY: &[&str] = &[
     "1",
     "--data-files",
     "2",
+    "--specimen",
+    "none",
 ];
 
 /// The command, without a terminal.

@@ -5,15 +5,18 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::args::LinuxIo2012Args;
+use super::study::{minutes, record_name};
 use crate::commands::common::Ended;
 use crate::commands::iobench::plan::{Access, Lists, Plan};
 use crate::commands::iobench::{failures, measure};
+use crate::commands::record;
 use crate::measure::storage::kinds::{Carrier, Mode, Workload};
 use crate::report::iobench::IoReport;
-use crate::report::iobench::linux_io_2012::NAME;
+use crate::report::iobench::linux_io_2012::{NAME, compare};
 use crate::report::{self, Outputs};
 use crate::results::Failure;
 use crate::results::io::IoResults;
+use crate::results::record::{ExperimentRun, of_experiment};
 use crate::support::error::Error;
 use crate::support::output::check_all_writable;
 
@@ -26,18 +29,36 @@ const WARMUP_MAX: Duration = Duration::from_secs(1);
 
 /// Runs `flifo experiment linux-io-2012`.
 pub fn linux_io_2012(args: &LinuxIo2012Args) -> Result<Ended, Error> {
-    let plans = plans(args)?;
-    check_all_writable([&args.json, &args.html].into_iter().flatten())?;
-    // A closed output does not stop the run.
-    let _ = writeln!(stdout(), "{}", announcement(&plans, args.scale));
-    let (results, ended) = measure_all(&plans, measure)?;
-    let report = IoReport { results: &results, with_advice: true };
-    report::keep(&report, Outputs { json: args.json.as_deref(), html: args.html.as_deref(), svg: None })?;
+    let (results, ended) = measured(args)?;
     match (failures(&results), ended) {
         (_, Ended::Interrupted) if results.cells.is_empty() => Err(Error::Interrupted),
         (Some(error), Ended::Done) => Err(error),
         (_, ended) => Ok(ended),
     }
+}
+
+/// Measures, prints and saves: the results, and how the measuring ended.
+pub(super) fn measured(args: &LinuxIo2012Args) -> Result<(IoResults, Ended), Error> {
+    let plans = plans(args)?;
+    check_all_writable([&args.json, &args.html].into_iter().flatten())?;
+    let place = args.record.place(&record_name(NAME))?;
+    // A closed output does not stop the run.
+    let _ = writeln!(stdout(), "{}", announcement(&plans, args.scale));
+    let (results, ended) = measure_all(&plans, measure)?;
+    let report = IoReport { results: &results, with_advice: true };
+    let outputs = Outputs { json: args.json.as_deref(), html: args.html.as_deref(), svg: None };
+    let kept = report::keep(&report, outputs);
+    let recorded = record::keep(place.as_ref(), results.interrupted, || {
+        of_experiment(&ExperimentRun {
+            command_line: &results.command_line,
+            started_at: &results.started_at,
+            scale: &args.scale.to_string(),
+            claims: &compare(&results).unwrap_or_default(),
+        })
+    });
+    kept?;
+    recorded?;
+    Ok((results, ended))
 }
 
 /// The device's, if one is named, then the directory's.
@@ -112,13 +133,6 @@ fn announcement(plans: &[Plan], scale: f64) -> String {
     )
 }
 
-fn minutes(time: Duration) -> String {
-    match time.as_secs() {
-        seconds if seconds < 120 => format!("{seconds} s"),
-        seconds => format!("{} min", seconds.div_ceil(60)),
-    }
-}
-
 /// One after the other; what they have in common is of the last that could be measured, the directory's if it could.
 /// Measurements of one place are kept even if the next one fails.
 fn measure_all(
@@ -174,7 +188,10 @@ mod tests {
     fn args(line: &str) -> LinuxIo2012Args {
         let words = ["flifo", "experiment", "linux-io-2012"].into_iter().chain(line.split_whitespace());
         match Cli::try_parse_from(words).unwrap().command {
-            Command::Experiment { what: ExperimentCommand::LinuxIo2012(args) } => args,
+            Command::Experiment(args) => match args.what {
+                Some(ExperimentCommand::LinuxIo2012(args)) => args,
+                _ => unreachable!("the study was given"),
+            },
             _ => unreachable!("the experiment was given"),
         }
     }

@@ -8,8 +8,10 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::common::Ended;
+use crate::report::experiment::ExperimentReport;
 use crate::report::iobench::IoReport;
 use crate::report::{self, Outputs, Report, ReportError, Style};
+use crate::results::experiment::{self, ExperimentResults};
 use crate::results::io::{self, IoResults};
 use crate::results::{Results, ResultsError, read_results};
 use crate::support::error::Error;
@@ -37,10 +39,18 @@ pub fn run(
     let outputs = Outputs { json: None, html, svg };
     match kind(&text)?.as_str() {
         "" => report::show(&Results::from_json(&text)?, outputs, style, out),
-        io::KIND if svg.is_some() => Err(ReportError::NoPicture),
+        io::KIND | experiment::KIND if svg.is_some() => Err(ReportError::NoPicture),
         io::KIND => {
             let results = IoResults::from_json(&text)?;
             let report = IoReport { results: &results, with_advice: true };
+            if !report.has_rounds() {
+                return Err(ReportError::Empty);
+            }
+            report::show(&report, outputs, style, out)
+        }
+        experiment::KIND => {
+            let results = ExperimentResults::from_json(&text)?;
+            let report = ExperimentReport { results: &results };
             if !report.has_rounds() {
                 return Err(ReportError::Empty);
             }

@@ -13,13 +13,14 @@ use crate::commands::values::{number, policy, rounds, seconds};
 use crate::measure::frontend::FrontendKind;
 use crate::measure::server::{Address, Protocol, TlsArgs};
 use crate::measure::workload::Workload;
+use crate::measure::workload::kernel::Specimen;
 use crate::support::size::Bytes;
 
 /// Shown by `--help`.
 pub(crate) const EXAMPLES: &str = concat!(
     "Examples:
   flifo sweep
-      The published sweep: 1 to 1024 connections, three policies, under 5 minutes
+      1 to 1024 connections, three policies, without and with a mutex that collapses, under 5 minutes
   flifo sweep --quick --html sweep.html
       A short version, with a page
   flifo sweep --workload read-only --policy fifo,flifo --concurrency 2,4,8 --threads 256,1024
@@ -43,16 +44,16 @@ pub(crate) const TABLE_SIZE: u32 = 2_000_000;
 /// Options of `flifo sweep`.
 #[derive(Debug, Args)]
 pub struct SweepArgs {
-    /// Connections, a list [default: 1,2,4,..,1024; with --quick 1,4,16,64,256,1024]
+    /// Connections, a list [default: 1,2,4,..,1024; with --quick 1,4,16,128,1024]
     #[arg(help_heading = "What is measured", long, value_name = "N,..", value_delimiter = ',', value_parser = threads)]
     pub threads: Vec<u32>,
 
-    /// Admission policies, a list of none, fifo, flifo, quantum
+    /// Admission policies, a list of none, fifo, flifo, quantum; fifo:32 has a limit of its own
     ///
     /// none: no limit. fifo: strictly in order. flifo: in order, except that a newcomer enters while woken threads do
     /// not run yet. quantum: a time slice for each session that comes back at once, flifo for the others.
-    #[arg(help_heading = "What is measured", long, value_name = "P,..", value_delimiter = ',', value_parser = policy, default_value = "none,fifo,flifo")]
-    pub policy: Vec<Policy>,
+    #[arg(help_heading = "What is measured", long, value_name = "P,..", value_delimiter = ',', value_parser = PolicyLimit::from_str, default_value = "none,fifo,flifo")]
+    pub policy: Vec<PolicyLimit>,
 
     /// Maximum number of statements running at once, a list; policy none has no limit. With --target also auto
     #[arg(help_heading = "What is measured", long, value_name = "N,..", value_delimiter = ',', value_parser = concurrency, default_value = "4")]
@@ -69,7 +70,7 @@ pub struct SweepArgs {
     #[arg(help_heading = "What is measured", long, value_name = "US", default_value = "50", value_parser = clap::value_parser!(u64).range(1..=1_000_000), conflicts_with = "target")]
     pub quantum: u64,
 
-    /// Requests of the connections, a list of point-select, read-only, read-write, update-index, update-non-index,
+    /// Requests of the connections [default: point-select], a list of point-select, read-only, read-write, update-index, update-non-index,
     /// hot-rows-N, and without --target also insert, ycsb-a to ycsb-f
     ///
     /// point-select: a row by its id. read-only: sysbench's transaction of 10 point selects and 4 ranges, without
@@ -79,8 +80,16 @@ pub struct SweepArgs {
     /// with a new id; between cells they are removed. ycsb-a to ycsb-f: YCSB's core workloads (A half reads, half
     /// updates; B 95% reads; C reads; D 95% reads of the latest, inserts; E 95% short scans, inserts; F half reads, half
     /// read-modify-writes), keys zipfian.
-    #[arg(help_heading = "What is measured", long, value_name = "W,..", value_delimiter = ',', value_parser = Workload::from_str, default_value = "point-select")]
+    #[arg(help_heading = "What is measured", long, value_name = "W,..", value_delimiter = ',', value_parser = Workload::from_str)]
     pub workload: Vec<Workload>,
+
+    /// What the server's side does in addition, a list of none, kernel-mutex[:SPINS], kernel-futex [default:
+    /// none,kernel-mutex without --workload, else none]
+    ///
+    /// For comparison only. kernel-mutex: a statement takes one global mutex several times, as in InnoDB before 5.6:
+    /// SPINS rounds of spinning, then a wait whose end wakes every waiter. kernel-futex: the same with a plain mutex.
+    #[arg(help_heading = "What is measured", long, value_name = "S,..", value_delimiter = ',', value_parser = SpecimenChoice::from_str, conflicts_with = "target")]
+    pub specimen: Vec<SpecimenChoice>,
 
     /// CPU time of each statement in addition to the engine's, microseconds
     ///
@@ -105,7 +114,7 @@ pub struct SweepArgs {
     #[arg(help_heading = "What is measured", long, value_name = "yes|no,..", value_delimiter = ',', value_parser = yes_no, default_value = "yes", conflicts_with = "target")]
     pub leave_on_read: Vec<bool>,
 
-    /// Seconds measured per cell and round [default: 2, with --target 5; with --quick 0.4, 1]
+    /// Seconds measured per cell and round [default: 1, with --target 5; with --quick 0.2, 1]
     #[arg(help_heading = "What is measured", long, value_name = "SECONDS", value_parser = seconds)]
     pub time: Option<f64>,
 
@@ -221,12 +230,48 @@ impl SweepArgs {
     }
 }
 
-fn threads(text: &str) -> Result<u32, String> {
+/// A policy, with a limit of its own or with those of `--concurrency`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PolicyLimit {
+    pub policy: Policy,
+    pub limit: Option<u32>,
+}
+
+impl FromStr for PolicyLimit {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let Some((name, limit)) = text.split_once(':') else {
+            return Ok(PolicyLimit { policy: policy(text)?, limit: None });
+        };
+        match policy(name)? {
+            Policy::None => Err("policy none has no limit: write none alone".into()),
+            policy => Ok(PolicyLimit { policy, limit: Some(concurrency(limit)?) }),
+        }
+    }
+}
+
+/// A specimen, or none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SpecimenChoice(pub Option<Specimen>);
+
+impl FromStr for SpecimenChoice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "none" => Ok(SpecimenChoice(None)),
+            name => name.parse().map(|specimen| SpecimenChoice(Some(specimen))),
+        }
+    }
+}
+
+pub(crate) fn threads(text: &str) -> Result<u32, String> {
     number(text, "connections", 1..=16_384)
 }
 
 /// 0 means auto.
-fn concurrency(text: &str) -> Result<u32, String> {
+pub(crate) fn concurrency(text: &str) -> Result<u32, String> {
     if text == "auto" {
         return Ok(0);
     }
@@ -248,7 +293,7 @@ fn range_size(text: &str) -> Result<u32, String> {
     number(text, "rows of a range", 1..=100_000)
 }
 
-fn small_number(text: &str) -> Result<u32, String> {
+pub(crate) fn small_number(text: &str) -> Result<u32, String> {
     number(text, "this", 1..=64)
 }
 

@@ -1,7 +1,9 @@
 //! The settings of the embedded engine for changes.
 
+use std::str::FromStr;
+
 use clap::Args;
-use flifo_engine::{EngineConfig, FlushLog};
+use flifo_engine::{EngineConfig, FlushLog, FlushMode};
 
 use crate::commands::values::number;
 use crate::support::size::{Bytes, bytes};
@@ -30,6 +32,16 @@ pub struct EngineArgs {
     /// Write pages to the doublewrite area before their own location
     #[arg(help_heading = "Data and engine", long, value_name = "on|off", value_parser = on_off, default_value = "on", action = clap::ArgAction::Set, conflicts_with = "target")]
     pub doublewrite: bool,
+
+    /// Which pages are written when: adaptive, or sequential as in MySQL 5.6, a specimen that stalls
+    #[arg(help_heading = "Data and engine", long, value_name = "adaptive|sequential", value_parser = FlushMode::from_str, default_value = "adaptive", conflicts_with = "target")]
+    pub flush_mode: FlushMode,
+
+    /// Pages per second that are written for their age, at most; while the database is idle, at most half
+    ///
+    /// If the redo log fills up faster than so many pages can free it, writers are slowed down.
+    #[arg(help_heading = "Data and engine", long, value_name = "PAGES", value_parser = io_capacity_max, default_value = "20000", conflicts_with = "target")]
+    pub io_capacity_max: u32,
 }
 
 impl EngineArgs {
@@ -40,6 +52,9 @@ impl EngineArgs {
             redo_capacity_bytes: self.redo_capacity,
             rollback_segments: self.rollback_segments,
             doublewrite: self.doublewrite,
+            flush_mode: self.flush_mode,
+            io_capacity: (self.io_capacity_max / 2).max(*EngineConfig::IO_CAPACITY.start()),
+            io_capacity_max: self.io_capacity_max,
             ..EngineConfig::default()
         }
     }
@@ -69,6 +84,10 @@ fn redo_capacity(text: &str) -> Result<u64, String> {
 
 fn rollback_segments(text: &str) -> Result<u32, String> {
     number(text, "rollback segments", EngineConfig::ROLLBACK_SEGMENTS)
+}
+
+fn io_capacity_max(text: &str) -> Result<u32, String> {
+    number(text, "pages per second", EngineConfig::IO_CAPACITY)
 }
 
 fn on_off(text: &str) -> Result<bool, String> {

@@ -1,5 +1,6 @@
 //! One round of one cell: a new scheduler, a settled load, a window, and its counters.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use flifo_admission::{Admission, Snapshot};
@@ -7,9 +8,10 @@ use flifo_engine::{EngineStats, WaitReason};
 
 use super::plan::{Plan, Step};
 use crate::measure::engine::{changes, series};
-use crate::measure::frontend::{Frontend, FrontendKind, WindowCounters};
+use crate::measure::frontend::{Frontend, FrontendKind, Shared, WindowCounters};
 use crate::measure::sampler::{Sampler, Server};
 use crate::measure::scheduler::{self, quantile_us};
+use crate::measure::workload::kernel::Specimen;
 use crate::measure::workload::{Load, Shape, Totals};
 use crate::results::series::SeriesBuilder;
 use crate::results::{CellKey, DiskFigures, Fairness, Round};
@@ -48,6 +50,7 @@ pub(super) fn key(step: &Step, plan: &Plan, frontend: FrontendKind) -> CellKey {
     CellKey {
         target: "engine".into(),
         workload: step.workload.to_string(),
+        specimen: step.specimen.map_or_else(String::new, |specimen| specimen.to_string()),
         front: frontend.name().into(),
         policy: step.setting.policy_name(),
         concurrency: step.setting.concurrency,
@@ -74,7 +77,11 @@ pub(super) fn run(
         work_us: plan.statement_work_us,
     };
     let load = Load::new(shape, step.seed(setup.seed), step.round);
-    let window = frontend.begin(&admission, load, (plan.settle, plan.time))?;
+    let shared = Shared {
+        admission: Arc::clone(&admission),
+        kernel: step.specimen.map(Specimen::kernel),
+    };
+    let window = frontend.begin(&shared, load, (plan.settle, plan.time))?;
 
     // An error of a driver, or Ctrl-C, closes the window early: the sleeps look for that.
     let mut interrupted = interrupt::sleep_until(|| window.start_ns().min(window.end_ns()));
@@ -128,11 +135,11 @@ pub(super) fn run(
 }
 
 /// The longest wait; there is one even if no transaction ended.
-fn latency_max_ms(counters: &WindowCounters) -> Option<f64> {
+pub(crate) fn latency_max_ms(counters: &WindowCounters) -> Option<f64> {
     (counters.latency_ns_max > 0).then_some(counters.latency_ns_max as f64 / 1e6)
 }
 
-fn disk_figures(before: &EngineStats, after: &EngineStats, elapsed: Duration) -> DiskFigures {
+pub(crate) fn disk_figures(before: &EngineStats, after: &EngineStats, elapsed: Duration) -> DiskFigures {
     let waits = after.waits.since(&before.waits);
     let per_s = |now: u64, then: u64| Some((now - then) as f64 / elapsed.as_secs_f64());
     let read = |quantile| quantile_us(waits.waits_ns(WaitReason::DiskRead), quantile);

@@ -8,7 +8,7 @@ use flifo_engine::EngineConfig;
 use super::args::{SweepArgs, TABLE_SIZE};
 use super::engine_cell::{self, EngineSetup};
 use super::plan::{Plan, Step};
-use super::steps::{Ran, Subject, measure_and_keep};
+use super::steps::{Keep, Ran, Subject, keep_as_requested, measure_and_keep};
 use crate::commands::common::{Ended, and_afterwards, command_line};
 use crate::measure::engine::prepare::{self, DataSpec, Prepared};
 use crate::measure::engine::table_audit::TableAudit;
@@ -24,6 +24,19 @@ use crate::support::progress::Progress;
 
 /// `flifo sweep` without `--target`.
 pub(super) fn sweep(args: &SweepArgs, plan: &Plan, start: &Start) -> Result<Ended, Error> {
+    run(args, plan, start, command_line(), &mut |results, measured| {
+        keep_as_requested(args, &results, measured)
+    })
+}
+
+/// A sweep of the embedded engine, whose results `keep` takes; `command_line` is what repeats it.
+pub(super) fn run(
+    args: &SweepArgs,
+    plan: &Plan,
+    start: &Start,
+    command_line: String,
+    keep: &mut Keep<'_>,
+) -> Result<Ended, Error> {
     check_limits(args, plan)?;
     if plan.statement_work_us > 0 {
         work::prepare();
@@ -34,7 +47,7 @@ pub(super) fn sweep(args: &SweepArgs, plan: &Plan, start: &Start) -> Result<Ende
     let wanted = DataSpec { dir: &args.data, rows, seed: args.seed, config };
     let data = prepare::prepare(&wanted, &progress)?;
     let results =
-        Results::new(sampler::machine(&args.data), settings(args, plan, &data), command_line(), start.utc());
+        Results::new(sampler::machine(&args.data), settings(args, plan, &data), command_line, start.utc());
     let setup = EngineSetup { database: &data.database, rows, seed: args.seed, frontend_kind: args.front };
     let mut subject = Engine {
         setup,
@@ -43,7 +56,7 @@ pub(super) fn sweep(args: &SweepArgs, plan: &Plan, start: &Start) -> Result<Ende
         audit: TableAudit::new(&data.database, &data.table, rows, data.totals),
         open: None,
     };
-    let (measured, kept) = measure_and_keep(args, plan, &mut subject, &progress, results, start);
+    let (measured, kept) = measure_and_keep(keep, plan, &mut subject, &progress, results, start);
     // The connections' sessions end first: no changes follow.
     drop(subject.open.take());
     // Even if some output failed: without the final audit the next run counts the table again.
@@ -130,6 +143,9 @@ fn settings(args: &SweepArgs, plan: &Plan, data: &Prepared) -> Settings {
         redo_capacity_bytes: Some(config.redo_capacity_bytes),
         rollback_segments: Some(config.rollback_segments),
         doublewrite: Some(config.doublewrite),
+        flush_mode: config.flush_mode.to_string(),
+        io_capacity: Some(config.io_capacity),
+        io_capacity_max: Some(config.io_capacity_max),
         ..Settings::default()
     }
 }

@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use flifo_admission::{Config, Policy, WaitKind, WaitMask};
 
-use super::args::{SweepArgs, TABLE_SIZE};
+use super::args::{PolicyLimit, SweepArgs, TABLE_SIZE};
 use crate::commands::common::{turns, without_repeats};
 use crate::measure::setting::Setting;
+use crate::measure::workload::kernel::Specimen;
 use crate::measure::workload::{Workload, stream};
 use crate::support::error::Error;
 
@@ -21,6 +22,8 @@ pub struct Step {
     pub threads: u32,
     /// The workload.
     pub workload: Workload,
+    /// What the server's side does in addition.
+    pub specimen: Option<Specimen>,
     /// The setting.
     pub setting: Setting,
     /// Counts from 0.
@@ -44,6 +47,8 @@ pub struct Plan {
     pub threads: Vec<u32>,
     /// Workloads.
     pub workloads: Vec<Workload>,
+    /// What the server's side does in addition.
+    pub specimens: Vec<Option<Specimen>>,
     /// Settings, in the order of the first round.
     pub settings: Vec<Setting>,
     /// Engine entries on one slot.
@@ -67,7 +72,7 @@ pub struct Plan {
 /// Default rows of a range.
 const RANGE_SIZE: u32 = 1_000;
 const READ_WRITE_RANGE_SIZE: u32 = 100;
-const QUICK_THREADS: [u32; 6] = [1, 4, 16, 64, 256, 1024];
+const QUICK_THREADS: [u32; 5] = [1, 4, 16, 128, 1024];
 
 impl Plan {
     /// The plan of a command line.
@@ -83,8 +88,8 @@ impl Plan {
             Some(_) => check_server(args)?,
         }
         let time = Duration::from_secs_f64(args.time.unwrap_or(match (args.target.is_some(), args.quick) {
-            (false, true) => 0.4,
-            (false, false) => 2.0,
+            (false, true) => 0.2,
+            (false, false) => 1.0,
             (true, true) => 1.0,
             (true, false) => 5.0,
         }));
@@ -97,9 +102,11 @@ impl Plan {
             }
             None => (time / 8).clamp(Duration::from_millis(100), Duration::from_millis(500)),
         };
+        let (workloads, specimens) = loads(args);
         let plan = Plan {
             threads,
-            workloads: without_repeats(&args.workload),
+            workloads,
+            specimens,
             settings: settings(&args.policy, &args.concurrency, &args.leave_on_read),
             tickets: args.tickets,
             quantum: Duration::from_micros(args.quantum),
@@ -145,9 +152,9 @@ impl Plan {
         for round in 0..self.rounds {
             let mut place = 0;
             for &threads in &self.threads {
-                for &workload in &self.workloads {
+                for (workload, specimen) in self.loads() {
                     for setting in turns(&self.settings, round) {
-                        steps.push(Step { threads, workload, setting, round, place });
+                        steps.push(Step { threads, workload, specimen, setting, round, place });
                         place += 1;
                     }
                 }
@@ -156,9 +163,15 @@ impl Plan {
         steps
     }
 
+    /// Every workload without and with every specimen.
+    fn loads(&self) -> impl Iterator<Item = (Workload, Option<Specimen>)> + '_ {
+        let with = |workload| self.specimens.iter().map(move |specimen| (workload, *specimen));
+        self.workloads.iter().copied().flat_map(with)
+    }
+
     /// The number of all steps.
     pub fn steps_total(&self) -> usize {
-        self.threads.len() * self.workloads.len() * self.settings.len() * self.rounds as usize
+        self.threads.len() * self.loads().count() * self.settings.len() * self.rounds as usize
     }
 
     /// The highest number of connections.
@@ -182,7 +195,7 @@ impl Plan {
 
 /// What the embedded engine cannot do.
 fn check_engine(args: &SweepArgs) -> Result<(), Error> {
-    if args.concurrency.contains(&0) {
+    if args.concurrency.contains(&0) || args.policy.iter().any(|policy| policy.limit == Some(0)) {
         return Err(Error::Usage(
             "--concurrency auto needs a server (--target); for the scheduler alone: flifo bench admission"
                 .into(),
@@ -213,11 +226,27 @@ fn check_server(args: &SweepArgs) -> Result<(), Error> {
     }
 }
 
-/// Policy none has no limit and no slot to release: it comes once.
-fn settings(policies: &[Policy], limits: &[u32], leave_on_read: &[bool]) -> Vec<Setting> {
+/// The workloads and specimens. Without a choice the sweep shows both sides: an engine that needs no limit, and one with
+/// the kernel mutex of InnoDB 5.5, which collapses without.
+fn loads(args: &SweepArgs) -> (Vec<Workload>, Vec<Option<Specimen>>) {
+    let specimens = match (&args.specimen[..], &args.workload[..]) {
+        ([], []) if args.target.is_none() => vec![None, Some(Specimen::KERNEL_MUTEX)],
+        ([], _) => vec![None],
+        (given, _) => given.iter().map(|specimen| specimen.0).collect(),
+    };
+    let workloads = match &args.workload[..] {
+        [] => vec![Workload::PointSelect],
+        given => without_repeats(given),
+    };
+    (workloads, without_repeats(&specimens))
+}
+
+/// Policy none has no limit and no slot to release: it comes once. A policy with a limit of its own has that one.
+pub(crate) fn settings(policies: &[PolicyLimit], limits: &[u32], leave_on_read: &[bool]) -> Vec<Setting> {
     let mut settings = Vec::new();
-    for &policy in policies {
-        for &concurrency in limits {
+    for &PolicyLimit { policy, limit } in policies {
+        let own = limit.map(|limit| [limit]);
+        for &concurrency in own.as_ref().map_or(limits, |own| &own[..]) {
             for &leave_on_read in leave_on_read {
                 settings.push(match policy {
                     Policy::None => Setting { policy, concurrency: 0, leave_on_read: true },
@@ -247,7 +276,7 @@ mod tests {
 
     #[test]
     fn a_round_is_one_pass_over_everything() {
-        let plan = plan("--threads 1,8 --policy none,flifo --rounds 2").unwrap();
+        let plan = plan("--threads 1,8 --workload point-select --policy none,flifo --rounds 2").unwrap();
         let order: Vec<(u32, u32, &str)> =
             plan.steps().iter().map(|step| (step.round, step.threads, step.setting.policy.name())).collect();
         let round = |n, a, b| [(n, 1, a), (n, 1, b), (n, 8, a), (n, 8, b)];
@@ -289,6 +318,35 @@ mod tests {
         let plan = plan("--policy none,flifo --concurrency 2,4 --leave-on-read yes,no").unwrap();
         let of = |policy| plan.settings.iter().filter(|s| s.policy == policy).count();
         assert_eq!((of(Policy::None), of(Policy::Flifo)), (1, 4));
+    }
+
+    #[test]
+    fn a_policy_may_have_a_limit_of_its_own() {
+        let plan = plan("--policy none,fifo:32,flifo,flifo:16 --concurrency 4").unwrap();
+        let settings: Vec<(&str, u32)> =
+            plan.settings.iter().map(|setting| (setting.policy.name(), setting.concurrency)).collect();
+        assert_eq!(settings, [("none", 0), ("fifo", 32), ("flifo", 4), ("flifo", 16)]);
+        assert!(self::plan("--policy flifo:auto").is_err() && self::plan("--target unix:/s --policy flifo:auto").is_ok());
+        for wrong in ["none:4", "fifo:0", "fifo:", "fast:4", "fifo:4:4"] {
+            assert!(Cli::try_parse_from(["flifo", "sweep", "--policy", wrong]).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn without_a_choice_the_sweep_shows_an_engine_that_collapses_too() {
+        let loads = |line: &str| -> Vec<String> {
+            let plan = plan(line).unwrap();
+            let name = |specimen: Option<Specimen>| specimen.map_or("none".into(), |s| s.to_string());
+            plan.loads().map(|(workload, specimen)| format!("{workload} {}", name(specimen))).collect()
+        };
+        assert_eq!(loads(""), ["point-select none", "point-select kernel-mutex-30"]);
+        assert_eq!(loads("--workload read-only"), ["read-only none"]);
+        assert_eq!(loads("--target unix:/s"), ["point-select none"]);
+        assert_eq!(loads("--specimen kernel-mutex:0,none,kernel-futex").len(), 3);
+        assert_eq!(loads("--workload read-write --specimen kernel-futex"), ["read-write kernel-futex"]);
+        let plan = plan("--threads 1,2 --workload read-only --specimen none,kernel-futex --rounds 1").unwrap();
+        assert_eq!(plan.steps().len(), plan.steps_total());
+        assert_eq!(plan.steps_total(), 2 * 2 * 3);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::plan::{Plan, Step};
-use crate::measure::frontend::Window;
+use crate::measure::frontend::{Window, WindowCounters};
 use crate::measure::sampler::{Sampler, Server};
 use crate::measure::server::admin::Admin;
 use crate::measure::server::client::{Counts, Job};
@@ -12,12 +12,12 @@ use crate::measure::server::clients::Clients;
 use crate::measure::server::counters::Reading;
 use crate::measure::server::script::Shape;
 use crate::results::series::SeriesBuilder;
-use crate::results::{Fairness, Round, Samples, Series};
+use crate::results::{Fairness, RefusalFigures, Round, Samples, Series};
 use crate::support::error::Error;
 use crate::support::{clock, interrupt};
 
 /// The samples taken while the clients ran.
-struct Readings {
+pub(crate) struct Readings {
     before: Reading,
     after: Reading,
     samples: Samples,
@@ -43,7 +43,8 @@ pub(super) fn run(
         stop: Arc::clone(&stop),
     };
     clients.begin(&job);
-    let readings = watch(admin, clients, &window);
+    // Statements are still sent: both readings see the full load.
+    let readings = watch(admin, clients.tids(), &window, || window.end_ns());
     if interrupt::is_requested() {
         window.cut();
     }
@@ -53,34 +54,42 @@ pub(super) fn run(
     if interrupt::is_requested() {
         return Ok(None);
     }
-    Ok(Some(round(step, &window, &counts?, readings?)))
+    let Counts { counters, refusals } = counts?;
+    Ok(Some(round(step.round, &window, (&counters, refusals.figures()), readings?)))
 }
 
-/// Looks on until the window closes, which an error of a client or Ctrl-C makes it do early.
-fn watch(admin: &mut Admin, clients: &Clients, window: &Window) -> Result<Readings, Error> {
+/// Looks on from the window's opening to a time, which an error of a client or Ctrl-C makes come early.
+pub(crate) fn watch(
+    admin: &mut Admin,
+    tids: &[u32],
+    window: &Window,
+    mut end_ns: impl FnMut() -> u64,
+) -> Result<Readings, Error> {
     interrupt::sleep_until(|| window.start_ns().min(window.end_ns()));
-    let tids = clients.tids();
     let sampler = Sampler::start(Server::Process(admin.facts.pid), tids.to_vec());
     let before = admin.read(tids)?;
     let mut builder = SeriesBuilder::new(window.start_ns(), window.length_ns(), admin.read_series()?);
-    read_until_end(admin, window, &mut builder)?;
-    interrupt::sleep_until(|| window.end_ns());
-    // Statements are still sent: both readings see the full load.
+    read_until(admin, &mut builder, &mut end_ns)?;
+    interrupt::sleep_until(end_ns);
     let after = admin.read(tids)?;
     let samples = without_short_rows(sampler.finish());
     let series = builder.finish(clock::now_ns(), window.end_ns(), admin.read_series()?);
     Ok(Readings { before, after, samples, series })
 }
 
-/// Reads the counters at the end of every interval but the last.
-fn read_until_end(admin: &mut Admin, window: &Window, builder: &mut SeriesBuilder) -> Result<(), Error> {
-    // An overloaded server takes its time: no answer may come after the window's end.
+/// Reads the counters at the end of every interval before `end_ns`.
+fn read_until(
+    admin: &mut Admin,
+    builder: &mut SeriesBuilder,
+    end_ns: &mut impl FnMut() -> u64,
+) -> Result<(), Error> {
+    // An overloaded server takes its time: no answer may come after the end.
     let mut longest_ns = 0;
     loop {
         let next_ns = builder.next_ns();
-        let is_interrupted = interrupt::sleep_until(|| next_ns.min(window.end_ns()));
+        let is_interrupted = interrupt::sleep_until(|| next_ns.min(end_ns()));
         let asked_ns = clock::now_ns();
-        if is_interrupted || asked_ns + 2 * longest_ns >= window.end_ns() {
+        if is_interrupted || asked_ns + 2 * longest_ns >= end_ns() {
             return Ok(());
         }
         let reading = admin.read_series()?;
@@ -103,12 +112,16 @@ fn without_short_rows(mut samples: Samples) -> Samples {
     samples
 }
 
-fn round(step: &Step, window: &Window, counts: &Counts, readings: Readings) -> Round {
-    let Counts { counters, refusals } = counts;
+/// The figures of a round.
+pub(crate) fn round(
+    round: u32,
+    window: &Window,
+    (counters, refusals): (&WindowCounters, RefusalFigures),
+    readings: Readings,
+) -> Round {
     let elapsed_s = (window.end_ns() - window.start_ns()) as f64 / 1e9;
     let server = readings.after.since(&readings.before);
-    let round =
-        Round::new(step.round, elapsed_s, counters.statements, counters.transactions, readings.samples);
+    let round = Round::new(round, elapsed_s, counters.statements, counters.transactions, readings.samples);
     Round {
         p50_ms: counters.latency_ms(0.50),
         p95_ms: counters.latency_ms(0.95),
@@ -117,7 +130,7 @@ fn round(step: &Step, window: &Window, counts: &Counts, readings: Readings) -> R
         entry: readings.after.entry(),
         admission: readings.after.admission_since(&readings.before),
         fairness: Fairness::of(&counters.per_connection),
-        refusals: refusals.figures(),
+        refusals,
         server,
         series: Some(readings.series.with_transactions(&counters.transactions_per_interval)),
         ..round.with_seconds(&counters.seconds)

@@ -30,9 +30,12 @@ pub(crate) enum Ran {
     Interrupted,
 }
 
-/// Measures all steps, prints and saves what came out: how the measuring ended, and whether all was written.
+/// Takes the results at the end of the steps, whatever ended them; returns whether all was written.
+pub(crate) type Keep<'a> = dyn FnMut(Results, &Result<Ended, Error>) -> Result<(), Error> + 'a;
+
+/// Measures all steps and passes on what came out: how the measuring ended, and what `keep` returned.
 pub(crate) fn measure_and_keep(
-    args: &SweepArgs,
+    keep: &mut Keep<'_>,
     plan: &Plan,
     subject: &mut dyn Subject,
     progress: &Progress,
@@ -42,19 +45,28 @@ pub(crate) fn measure_and_keep(
     let measured = measure(plan, subject, progress, &mut results, &interrupt::is_requested);
     results.elapsed_s = start.elapsed_s();
     results.interrupted = !matches!(measured, Ok(Ended::Done));
+    let kept = keep(results, &measured);
+    (measured, kept)
+}
 
+/// Prints and saves the results of a sweep as its options say.
+pub(crate) fn keep_as_requested(
+    args: &SweepArgs,
+    results: &Results,
+    measured: &Result<Ended, Error>,
+) -> Result<(), Error> {
     let outputs =
         Outputs { json: args.json.as_deref(), html: args.html.as_deref(), svg: args.svg.as_deref() };
     // The measurements are worth keeping after any error, which is still returned.
     let kept = match measured {
         Ok(Ended::Interrupted) if results.cells.is_empty() => Err(Error::Interrupted),
-        _ => report::keep(&results, outputs).map_err(Error::from),
+        _ => report::keep(results, outputs).map_err(Error::from),
     };
     let recorded = args
         .record
         .place(args.record_name())
-        .and_then(|place| record::keep(place.as_ref(), results.interrupted, || of_results(&results)));
-    (measured, kept.and(recorded))
+        .and_then(|place| record::keep(place.as_ref(), results.interrupted, || of_results(results)));
+    kept.and(recorded)
 }
 
 /// All steps in the plan's order, until `is_requested` to end.
@@ -97,7 +109,8 @@ fn measure(
 }
 
 fn describe(step: &Step, plan: &Plan) -> String {
-    let what = format!("{} {}", step.workload, step.setting.policy_name());
+    let specimen = step.specimen.map_or(String::new(), |specimen| format!(", {specimen}"));
+    let what = format!("{}{specimen} {}", step.workload, step.setting.policy_name());
     let connections = (step.threads, "connection");
     step_in_words(&what, step.setting.concurrency, connections, (step.round, plan.rounds))
 }

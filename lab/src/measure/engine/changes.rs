@@ -120,6 +120,7 @@ pub(crate) fn figures(
         checkpoint_age_bytes: Some(age_bytes(after)),
         checkpoint_age_share_max: Some(sampler.age_share_max),
         redo_hard_stops: Some(after.redo.hard_stops - before.redo.hard_stops),
+        sync_flush_waits: Some(after.flush.sync_waits - before.flush.sync_waits),
         redo_holds: Some(waits.count(WaitReason::RedoTokens)),
         history_length: Some(after.txns.history),
         row_lock_waits: Some(after.locks.waits - before.locks.waits),

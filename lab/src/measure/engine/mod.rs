@@ -3,12 +3,14 @@
 //! | module | holds |
 //! |---|---|
 //! | `prepare` | the data directory, opened or loaded |
+//! | `data_set` | typed tables in a data directory, reused or loaded in parallel |
 //! | `changes` | the engine's counters of a round with changes |
 //! | `live` | counters that another process publishes |
 //! | `series` | readings of the engine's counters for a time series |
 //! | `table_audit` | compares the table with the changes that clients saw acknowledged |
 
 pub(crate) mod changes;
+pub(crate) mod data_set;
 pub(crate) mod live;
 pub mod prepare;
 pub mod series;

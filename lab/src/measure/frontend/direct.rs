@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use flifo_admission::Admission;
-
 use super::connection_state::ConnectionState;
-use super::{ClientThread, Clients, Job, STACK_BYTES, WindowCounters};
+use super::{ClientThread, Clients, Job, STACK_BYTES, Shared, WindowCounters};
 use crate::measure::thread_group::ThreadGroup;
+use crate::measure::workload::kernel::Kernel;
 use crate::measure::workload::{Executor, Sbtest};
 use crate::support::clock;
 use crate::support::error::Error;
@@ -18,6 +17,7 @@ pub(super) fn open(connections: u32, database: &Database, table: &Sbtest) -> Res
         database: database.clone(),
         table: table.clone(),
         session: None,
+        kernel: None,
     });
     ThreadGroup::start_threads("client", STACK_BYTES, drivers)
 }
@@ -27,17 +27,19 @@ struct Direct {
     database: Database,
     table: Sbtest,
     session: Option<Session>,
+    kernel: Option<Arc<Kernel>>,
 }
 
 impl ClientThread for Direct {
-    fn open(&mut self, admission: &Arc<Admission>) -> Result<(), Error> {
-        self.session = Some(self.database.session(admission));
+    fn open(&mut self, shared: &Shared) -> Result<(), Error> {
+        self.session = Some(self.database.session(&shared.admission));
+        self.kernel.clone_from(&shared.kernel);
         Ok(())
     }
 
     fn run(&mut self, job: &Job) -> Result<WindowCounters, Error> {
         let session = self.session.as_ref().expect("a group opens sessions before it starts a job");
-        let mut executor = Executor::new(session, &self.table);
+        let mut executor = Executor::new(session, &self.table, self.kernel.as_ref());
         let mut counters = WindowCounters::new(1);
         let mut state = ConnectionState::begin(&job.load, &job.window, (self.connection, 0), clock::now_ns());
         loop {

@@ -25,6 +25,7 @@ use std::time::Duration;
 use flifo_admission::Admission;
 
 use super::thread_group::{Driver, ThreadGroup};
+use super::workload::kernel::Kernel;
 use super::workload::{Load, Sbtest};
 use crate::results::series::interval_ns;
 use crate::support::clock;
@@ -129,19 +130,28 @@ pub struct Job {
     pub window: Arc<Window>,
 }
 
+/// What the sessions of a cell share.
+#[derive(Clone)]
+pub struct Shared {
+    /// The scheduler.
+    pub admission: Arc<Admission>,
+    /// The kernel mutex of a cell with that specimen.
+    pub kernel: Option<Arc<Kernel>>,
+}
+
 /// An order to the threads that drive clients.
 #[derive(Clone)]
 pub enum Order {
     /// A new session for every connection.
-    Open(Arc<Admission>),
+    Open(Shared),
     /// A cell.
     Run(Job),
 }
 
 /// A thread that drives clients.
 trait ClientThread: Send + 'static {
-    /// Gives every connection a new session under `admission`.
-    fn open(&mut self, admission: &Arc<Admission>) -> Result<(), Error>;
+    /// Gives every connection a new session.
+    fn open(&mut self, shared: &Shared) -> Result<(), Error>;
     /// Runs statements until the window closes and the last reply is in.
     fn run(&mut self, job: &Job) -> Result<WindowCounters, Error>;
 }
@@ -152,7 +162,7 @@ impl<P: ClientThread> Driver for P {
 
     fn execute(&mut self, order: &Order) -> Result<Option<WindowCounters>, Error> {
         match order {
-            Order::Open(admission) => self.open(admission).map(|()| None),
+            Order::Open(shared) => self.open(shared).map(|()| None),
             Order::Run(job) => self.run(job).map(Some),
         }
     }
@@ -203,16 +213,16 @@ impl Frontend {
         &self.client_tids
     }
 
-    /// Starts a cell: new sessions under `admission`, then statements on all connections at once. The
+    /// Starts a cell: new sessions that share `shared`, then statements on all connections at once. The
     /// window opens after `settle` and stays open for `time`.
     pub fn begin(
         &mut self,
-        admission: &Arc<Admission>,
+        shared: &Shared,
         load: Load,
         (settle, time): (Duration, Duration),
     ) -> Result<Arc<Window>, Error> {
-        self.servers.admit_by(admission);
-        self.group.send(&Order::Open(Arc::clone(admission)));
+        self.servers.share(shared);
+        self.group.send(&Order::Open(shared.clone()));
         let opened = self.group.collect();
         self.note(opened)?;
         let window = Arc::new(Window::after(settle, time));

@@ -9,14 +9,19 @@
 //! that after a wait for another's commit they continue with the new version; under repeatable read each wait would end
 //! in a write conflict.
 //!
+//! With a [specimen](super::kernel) the statement also takes a kernel mutex: at the beginning of a transaction, at its
+//! first read, for each changed row, and at its end.
+//!
 //! After a deadlock, a write conflict or a timeout the transaction is rolled back at once, and the client retries it.
 
 use std::ops::Deref;
+use std::sync::Arc;
 
 use flifo_engine::{
     Error as EngineError, Isolation, Scratch as PooledScratch, ScratchPool, Session, Transaction,
 };
 
+use super::kernel::{Kernel, KernelTransaction};
 use super::row::{self, C_BYTES};
 use super::statement::{Kind, Statement};
 use super::table::Sbtest;
@@ -43,6 +48,8 @@ pub struct Executor<'s> {
     session: &'s Session,
     table: &'s Sbtest,
     open: Option<Transaction<'s>>,
+    /// The specimen's part; `None` without one.
+    kernel: Option<KernelTransaction>,
 }
 
 /// What a statement builds its reply in. A slot in admission comes with one, so there are about as many as statements
@@ -67,9 +74,9 @@ impl Deref for Reply {
 }
 
 impl<'s> Executor<'s> {
-    /// For a session.
-    pub fn new(session: &'s Session, table: &'s Sbtest) -> Self {
-        Executor { session, table, open: None }
+    /// For a session; with a kernel mutex if the cell has that specimen.
+    pub fn new(session: &'s Session, table: &'s Sbtest, kernel: Option<&Arc<Kernel>>) -> Self {
+        Executor { session, table, open: None, kernel: kernel.map(KernelTransaction::new) }
     }
 
     /// Runs the statement with its values, and builds the reply.
@@ -79,6 +86,7 @@ impl<'s> Executor<'s> {
             Err(error) => {
                 // Whatever it was, it is over with the transaction.
                 self.open = None;
+                self.end_in_kernel();
                 (Outcome::Retry(can_be_retried(error)?), Scratch::take())
             }
         };
@@ -113,6 +121,7 @@ impl<'s> Executor<'s> {
         }
         if let Some(txn) = &mut self.open {
             let _place = txn.statement()?;
+            enter_kernel(&mut self.kernel, statement);
             let mut scratch = Scratch::take();
             let outcome = scratch.change_or_read(self.table, txn, statement, values)?;
             return Ok((outcome, scratch));
@@ -121,10 +130,25 @@ impl<'s> Executor<'s> {
             if statement.kind.writes() { Isolation::ReadCommitted } else { Isolation::RepeatableRead };
         let mut txn = self.session.begin(isolation);
         let _place = txn.statement()?;
+        self.begin_in_kernel();
+        enter_kernel(&mut self.kernel, statement);
         let mut scratch = Scratch::take();
         let outcome = scratch.change_or_read(self.table, &mut txn, statement, values)?;
         txn.commit()?;
+        self.end_in_kernel();
         Ok((outcome, scratch))
+    }
+
+    fn begin_in_kernel(&mut self) {
+        if let Some(kernel) = &mut self.kernel {
+            kernel.begin();
+        }
+    }
+
+    fn end_in_kernel(&mut self) {
+        if let Some(kernel) = &mut self.kernel {
+            kernel.end();
+        }
     }
 
     fn control(&mut self, statement: &Statement) -> Result<Outcome, Error> {
@@ -133,18 +157,21 @@ impl<'s> Executor<'s> {
                 let txn = self.session.begin(Isolation::RepeatableRead);
                 let _place = txn.statement()?;
                 work::burn(statement.work_us);
+                self.begin_in_kernel();
                 self.open = Some(txn);
             }
             (Kind::Commit, Some(txn)) => {
                 let _place = txn.statement()?;
                 work::burn(statement.work_us);
                 txn.commit()?;
+                self.end_in_kernel();
             }
             (Kind::Rollback, open) => {
                 if let Some(txn) = open {
                     let _place = txn.statement()?;
                     work::burn(statement.work_us);
                     txn.rollback()?;
+                    self.end_in_kernel();
                 }
             }
             (Kind::Begin, Some(_)) => return Err(Error::Protocol("BEGIN within a transaction")),
@@ -154,8 +181,17 @@ impl<'s> Executor<'s> {
     }
 }
 
+/// What a statement does under the kernel mutex before its work.
+fn enter_kernel(kernel: &mut Option<KernelTransaction>, statement: &Statement) {
+    match kernel {
+        Some(kernel) if statement.kind.writes() => kernel.change(statement.id),
+        Some(kernel) => kernel.read(),
+        None => {}
+    }
+}
+
 /// Why a client may run its transaction again after the error; any other error stays one.
-fn can_be_retried(error: Error) -> Result<Retry, Error> {
+pub(crate) fn can_be_retried(error: Error) -> Result<Retry, Error> {
     match error {
         Error::Engine(EngineError::Deadlock) => Ok(Retry::Deadlock),
         Error::Engine(EngineError::LockWaitTimeout) => Ok(Retry::LockWaitTimeout),

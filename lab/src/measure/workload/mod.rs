@@ -13,12 +13,14 @@
 //! | `row`, `rng`, `keys` | a row's values, random numbers, the choice of rows |
 //! | `sysbench`, `ycsb`, `script` | transactions, and a connection's endless sequence of them |
 //! | `table`, `execute` | the table in the engine; the server's side of a statement |
+//! | `kernel` | a specimen: the kernel mutex of InnoDB before 5.6 |
 //! | `work` | CPU time of the layers that an embedded engine does not have |
 
 use std::fmt;
 use std::str::FromStr;
 
 mod execute;
+pub mod kernel;
 mod keys;
 mod rng;
 pub mod row;
@@ -30,6 +32,7 @@ pub mod wire;
 pub mod work;
 mod ycsb;
 
+pub(crate) use execute::can_be_retried;
 pub use execute::{Executor, Outcome, Reply};
 pub use keys::Zipfian;
 pub use rng::{Random, stream};

@@ -7,12 +7,14 @@ use crate::support::statistics::{Spread, paired_ratio};
 /// on, if the run has such points.
 const PEAK_THREADS_MIN: u32 = 8;
 
-/// All curves of one target, workload and front; for a bench, of one load under one limit.
+/// All curves of one target, workload, specimen and front; for a bench, of one load under one limit.
 #[derive(Debug)]
 pub struct Panel<'a> {
     pub target: &'a str,
     /// The workload, or the load.
     pub workload: &'a str,
+    /// What the server's side does in addition; empty: nothing.
+    pub specimen: &'a str,
     pub front: &'a str,
     /// For a bench: the limit of all its limited curves.
     pub limit: Option<u32>,
@@ -71,6 +73,7 @@ fn by_load<'a>(cells: &[&'a Cell]) -> Vec<Panel<'a>> {
         let mut panel = Panel {
             target: "admission",
             workload: &cell.key.load,
+            specimen: "",
             front: &cell.key.front,
             limit,
             threads: Vec::new(),
@@ -97,11 +100,15 @@ fn by_workload<'a>(cells: &[&'a Cell]) -> Vec<Panel<'a>> {
         let key = &cell.key;
         let found = panels
             .iter()
-            .position(|p| (p.target, p.workload, p.front) == (&key.target, &key.workload, &key.front));
+            .position(|p| {
+                (p.target, p.workload, p.specimen, p.front)
+                    == (&key.target, &key.workload, &key.specimen, &key.front)
+            });
         let index = found.unwrap_or_else(|| {
             panels.push(Panel {
                 target: &key.target,
                 workload: &key.workload,
+                specimen: &key.specimen,
                 front: &key.front,
                 limit: None,
                 threads: Vec::new(),
@@ -190,7 +197,8 @@ impl<'a> Panel<'a> {
             }
             Some(_) => "several limits".to_owned(),
         };
-        format!("{}, {}: {setting}", self.workload, self.front)
+        let specimen = if self.specimen.is_empty() { String::new() } else { format!("{}, ", self.specimen) };
+        format!("{}, {specimen}{}: {setting}", self.workload, self.front)
     }
 
     /// The quantity on the x axis.
@@ -220,7 +228,7 @@ impl<'a> Panel<'a> {
 
     /// Whether transactions of its workload have several statements.
     pub fn has_transactions(&self) -> bool {
-        ["read-only", "read-write", "ycsb-f"].contains(&self.workload)
+        ["read-only", "read-write", "ycsb-f", "dbt2", "db-stress"].contains(&self.workload)
     }
 
     /// The curve of `policy` that compares best with `curve`: same limit and tickets, otherwise same limit, otherwise

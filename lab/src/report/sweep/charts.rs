@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::analysis::{Curve, Panel, bound, ratio, throughput};
 use super::lines::{line, of_figure, spec, switches, symbol, wakes};
-use super::{bench, changes, server};
+use super::{bench, changes, kinds, server};
 use crate::report::chart::Chart;
 use crate::results::published::{Flifo2009, PublishedCurve};
 use crate::results::{Cell, Round};
@@ -25,6 +25,9 @@ pub(super) fn charts(panel: &Panel<'_>, published: &Flifo2009) -> Vec<Chart> {
         charts.extend(of_figure(panel, "Transactions", note, "transactions per second", |r| {
             Some(r.transactions_per_s)
         }));
+    }
+    if kinds::are_in(panel) {
+        charts.extend(kinds::charts(panel));
     }
     if panel.is_server() {
         charts.extend(server::charts(panel));
@@ -70,10 +73,10 @@ fn shape(panel: &Panel<'_>, published: &Flifo2009) -> Option<Chart> {
         traces.push(published_line(policy, curve, published));
     }
     (!traces.is_empty()).then(|| Chart {
-        title: format!("Beside the published curve ({})", published.year),
+        title: format!("Beside the published curve ({})", published.title.year),
         note: format!(
             "Each line as a share of its own peak. Dashed and pale: {}, {}, {}. Numbers of threads as assumed: the source prints eleven values and no axis.",
-            published.source, published.year, published.server
+            published.title.name, published.title.year, published.server
         ),
         wide: true,
         switchable: false,
@@ -84,7 +87,7 @@ fn shape(panel: &Panel<'_>, published: &Flifo2009) -> Option<Chart> {
 fn published_line(policy: &str, curve: &PublishedCurve, published: &Flifo2009) -> Value {
     let peak = curve.peak_per_s();
     let y: Vec<f64> = curve.transactions_per_s.iter().map(|per_s| per_s / peak).collect();
-    let name = format!("{}: {}", published.year, curve.label);
+    let name = format!("{}: {}", published.title.year, curve.label);
     json!({
         "type": "scatter", "mode": "lines+markers", "name": name, "x": published.threads, "y": y, "opacity": 0.7,
         "customdata": curve.transactions_per_s,

@@ -299,6 +299,7 @@ fn with_changes(mut round: Round) -> Round {
         checkpoint_age_bytes: Some(60 << 20),
         checkpoint_age_share_max: Some(0.52),
         redo_hard_stops: Some(0),
+        sync_flush_waits: Some(0),
         redo_holds: Some(3),
         history_length: Some(1500),
         row_lock_waits: Some(700),

@@ -1,14 +1,25 @@
 //! Seconds in which other programs used a part of the CPUs: throughput in them is lower than possible, and a lowest
 //! second among them is not the measured system's fault.
 
-use super::analysis::Panel;
-use crate::results::Second;
+use super::analysis::{Panel, panels};
+use crate::results::{Results, Second};
 
 /// The share of all CPUs used by others from which on the report mentions it, percent.
 const REPORTED_FROM: f64 = 10.0;
 
 /// A row shorter than this is no second: the kernel counts in ticks of 10 ms.
 const WHOLE_S: f64 = 0.5;
+
+/// The same for a whole run; with several panels each note names its own.
+pub(crate) fn of_run(results: &Results) -> Vec<String> {
+    let panels = panels(results);
+    let of = |panel: &Panel<'_>| match panels.len() {
+        1 => String::new(),
+        _ => format!("{}: ", panel.heading()),
+    };
+    let noted = |panel| notes(panel).into_iter().map(move |note| format!("{}{note}", of(panel)));
+    panels.iter().flat_map(noted).collect()
+}
 
 /// A sentence for each of the others that had [`REPORTED_FROM`] or more in a second of the panel's rounds.
 pub(super) fn notes(panel: &Panel<'_>) -> Vec<String> {

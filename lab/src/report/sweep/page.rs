@@ -3,10 +3,12 @@
 use super::analysis::{Curve, Panel, bound, panels};
 use super::charts::charts;
 use super::conclusion::conclusion;
-use super::published::{Comparison, Verdict, compare};
+use super::published::{Comparison, compare};
 use super::{bench, changes, others, server};
+use crate::report::claims::verdict_class;
 use crate::report::page::{self, Page, escape};
 use crate::report::{INTERRUPTED, ReportError, series};
+use crate::results::claims::Verdict;
 use crate::results::published::Flifo2009;
 use crate::results::{Cell, Results, Series};
 use crate::support::format;
@@ -138,11 +140,7 @@ fn published_card(comparisons: &[Comparison], published: &Flifo2009) -> String {
         return String::new();
     }
     let row = |comparison: &Comparison| {
-        let class = match comparison.verdict {
-            Some(Verdict::Holds) => "holds",
-            Some(Verdict::Fails) => "fails",
-            _ => "between",
-        };
+        let class = comparison.verdict.map_or("between", verdict_class);
         format!(
             "<tr><td>{}</td><td>{}</td><td>{}</td><td class=\"{class}\">{}</td></tr>\n",
             escape(comparison.claim),
@@ -161,13 +159,19 @@ fn published_card(comparisons: &[Comparison], published: &Flifo2009) -> String {
          <th>ratio</th><th>{} ({})</th><th>here: median lowest..highest</th><th></th></tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n\
          <ul class=\"plain\">{sentences}</ul>\n\
          <ul class=\"plain\"><li>Source: {}, {}, {}; {}. Other CPUs and another server: ratios only.</li>\n{unsaid}</ul></div>\n",
-        published.year,
+        published.title.year,
         escape(&published.server),
-        escape(&published.source),
-        published.year,
+        escape(&published.title.name),
+        published.title.year,
         escape(&published.server),
         escape(&published.workload),
     )
+}
+
+/// Every cell of a run, a table for each panel.
+pub(crate) fn cell_tables(results: &Results) -> String {
+    let table = |panel: &Panel<'_>| format!("<h3>{}</h3>\n{}", escape(&panel.heading()), cell_table(panel));
+    panels(results).iter().map(table).collect()
 }
 
 /// Every cell of the panel, in full.

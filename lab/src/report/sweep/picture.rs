@@ -24,11 +24,14 @@ const LABEL_STEP_PX: i32 = 18;
 type Drawing<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 type Chart<'a> = ChartContext<'a, SVGBackend<'a>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
-/// Throughput against connections, of the run's first panel: a line per policy through the medians, and a
+/// Panels that a picture shows, one above the other.
+const PANELS_MAX: usize = 2;
+
+/// Throughput against connections, of the run's first panels: a line per policy through the medians, and a
 /// band from the lowest to the highest round.
 pub(crate) fn svg(results: &Results) -> Result<String, ReportError> {
     let panels = panels(results);
-    of_panel(panels.first().ok_or(ReportError::Empty)?, results)
+    of_panels(&panels[..panels.len().min(PANELS_MAX)], results)
 }
 
 /// A picture for each load and limit of a bench, with its file's name. Both axes are logarithmic: between
@@ -42,15 +45,34 @@ pub(super) fn of_loads(results: &Results) -> Result<Vec<(String, String)>, Repor
     let several = limits.iter().any(|limit| *limit != limits[0]);
     let picture = |panel: &Panel<'_>| {
         let limit = panel.limit.filter(|_| several).map_or(String::new(), |limit| format!("-{limit}"));
-        Ok((format!("{}{limit}.svg", panel.workload), of_panel(panel, results)?))
+        let picture = of_panels(std::slice::from_ref(panel), results)?;
+        Ok((format!("{}{limit}.svg", panel.workload), picture))
     };
     panels.iter().map(picture).collect()
 }
 
-fn of_panel(panel: &Panel<'_>, results: &Results) -> Result<String, ReportError> {
+fn of_panels(panels: &[Panel<'_>], results: &Results) -> Result<String, ReportError> {
+    if panels.is_empty() {
+        return Err(ReportError::Empty);
+    }
     let mut picture = String::new();
-    draw(panel, results, &mut picture).map_err(|error| ReportError::Draw(error.to_string()))?;
+    draw_all(panels, results, &mut picture).map_err(|error| ReportError::Draw(error.to_string()))?;
     Ok(picture)
+}
+
+fn draw_all(
+    panels: &[Panel<'_>],
+    results: &Results,
+    picture: &mut String,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let size = (SIZE.0, SIZE.1 * panels.len() as u32);
+    let root = SVGBackend::with_string(picture, size).into_drawing_area();
+    root.fill(&PAPER)?;
+    for (panel, area) in panels.iter().zip(root.split_evenly((panels.len(), 1))) {
+        draw(panel, results, &area)?;
+    }
+    root.present()?;
+    Ok(())
 }
 
 /// The position of a figure on the y axis.
@@ -72,14 +94,12 @@ fn y_range(panel: &Panel<'_>) -> std::ops::Range<f64> {
 fn draw(
     panel: &Panel<'_>,
     results: &Results,
-    picture: &mut String,
+    root: &Drawing<'_>,
 ) -> Result<(), Box<dyn std::error::Error>> {
-    let root = SVGBackend::with_string(picture, SIZE).into_drawing_area();
-    root.fill(&PAPER)?;
-    headings(&root, panel, results)?;
+    headings(root, panel, results)?;
     let power = |threads: Option<&u32>| threads.map_or(0.0, |threads| f64::from(*threads).log2());
     let (first, last) = (power(panel.threads.first()), power(panel.threads.last()));
-    let mut chart = ChartBuilder::on(&root)
+    let mut chart = ChartBuilder::on(root)
         .margin_left(14)
         .margin_right(labels_px(panel))
         .margin_top(74)
@@ -106,10 +126,7 @@ fn draw(
     for curve in &panel.curves {
         draw_curve(&mut chart, panel, curve)?;
     }
-    labels(&root, &chart, panel)?;
-    drop(chart);
-    root.present()?;
-    Ok(())
+    labels(root, &chart, panel)
 }
 
 /// Whole powers of two only; the axis may have steps between.
@@ -220,7 +237,9 @@ fn labels(
         .filter_map(|curve| {
             let (x, last) = *points(curve).last()?;
             let (x_px, y_px) = chart.plotting_area().map_coordinate(&(x, height(panel, last.median)));
-            Some((x_px, y_px, curve, last))
+            // The coordinates are the whole picture's.
+            let (left_px, top_px) = root.get_base_pixel();
+            Some((x_px - left_px, y_px - top_px, curve, last))
         })
         .collect();
     ends.sort_by_key(|(_, y_px, ..)| *y_px);
@@ -273,14 +292,16 @@ mod tests {
             assert!(picture.contains(expected), "{expected} is missing");
         }
         let panels = analysis::panels(&results);
-        for curve in &panels[0].curves {
+        assert_eq!(panels.len(), 2, "both are in the picture");
+        for curve in panels.iter().flat_map(|panel| &panel.curves) {
             let end = format::count(curve.last().throughput().unwrap().median);
             assert!(picture.contains(&format!("{} {end}", curve.label)), "{}", curve.label);
         }
         assert!(picture.matches("<polyline").count() >= 3);
-        assert_eq!(picture.matches("<polygon").count(), 3);
+        assert_eq!(picture.matches("<polygon").count(), 2 * 3);
         // A mark for each point: three policies at eleven numbers of connections.
-        assert_eq!(picture.matches("<circle").count(), 33);
+        assert_eq!(picture.matches("<circle").count(), 2 * 33);
+        assert!(picture.contains("height=\"960\""), "{}", &picture[..200]);
         assert!(!picture.contains("href"), "a picture loads nothing");
     }
 

@@ -4,6 +4,7 @@
 //! on which side of "no difference" they are, and how far.
 
 use super::analysis::{Curve, Panel, ratio, switches_per_s, switches_per_statement, throughput};
+use crate::results::claims::Verdict;
 use crate::results::published::Flifo2009;
 use crate::support::format::with_range;
 use crate::support::statistics::Spread;
@@ -11,71 +12,6 @@ use crate::support::statistics::Spread;
 /// Fewer connections than these say nothing about a claim on many: with 64 the published server that collapses is still
 /// at its peak.
 const MANY_CONNECTIONS: u32 = 128;
-
-/// The verdict of the rounds on a claim.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// Every round on the published side, and at least half the published size.
-    Holds,
-    /// Every round on the published side, but a smaller effect.
-    Weaker,
-    /// Some rounds are above the mark, some below.
-    NotShown,
-    /// Every round on the other side.
-    Fails,
-    /// A single round has no spread.
-    Inconclusive,
-    /// The run has no cells for it, or only of few connections.
-    NotMeasured,
-}
-
-impl Verdict {
-    /// The verdict in words, for tables.
-    pub(crate) fn words(self) -> &'static str {
-        match self {
-            Verdict::Holds => "holds here",
-            Verdict::Weaker => "holds, but weaker",
-            Verdict::NotShown => "no clear difference",
-            Verdict::Fails => "does not hold here",
-            Verdict::Inconclusive => "inconclusive",
-            Verdict::NotMeasured => "not measured",
-        }
-    }
-
-    /// For a ratio that is published as `published`, above or below 1.
-    fn of_ratio(measured: Option<Spread>, published: f64) -> Verdict {
-        let Some(measured) = measured else {
-            return Verdict::NotMeasured;
-        };
-        if measured.count < 2 {
-            return Verdict::Inconclusive;
-        }
-        // Logarithms, so that half of an effect means the same above and below 1.
-        let side = published.ln().signum();
-        let (low, high) = (measured.min.ln() * side, measured.max.ln() * side);
-        let (nearest, farthest) = (low.min(high), low.max(high));
-        if farthest <= 0.0 {
-            Verdict::Fails
-        } else if nearest <= 0.0 {
-            Verdict::NotShown
-        } else if measured.median.ln() * side >= published.ln().abs() / 2.0 {
-            Verdict::Holds
-        } else {
-            Verdict::Weaker
-        }
-    }
-
-    /// For "stays constant": the share of the peak that was published is the mark to reach.
-    fn of_constancy(measured: Option<Spread>, published: f64) -> Verdict {
-        match measured {
-            None => Verdict::NotMeasured,
-            Some(share) if share.count < 2 => Verdict::Inconclusive,
-            Some(share) if share.median >= published => Verdict::Holds,
-            Some(share) if share.max >= published => Verdict::NotShown,
-            Some(_) => Verdict::Fails,
-        }
-    }
-}
 
 /// A published claim and this run's figures.
 #[derive(Debug)]
@@ -85,6 +21,8 @@ pub(crate) struct Comparison {
     pub(crate) published: Option<f64>,
     pub(crate) measured: Option<Spread>,
     pub(crate) verdict: Option<Verdict>,
+    /// The verdict in plain words, or what is missing.
+    pub(crate) reason: &'static str,
     /// The comparison in a sentence.
     pub(crate) sentence: String,
 }
@@ -133,9 +71,9 @@ fn gain(measured: Option<Spread>, published: &Flifo2009, last: &str) -> Comparis
     let verdict = Verdict::of_ratio(measured, figure);
     let tail = match verdict {
         Verdict::Holds => "FLIFO is clearly faster here too",
-        Verdict::Weaker => "FLIFO is faster here too, by less",
-        Verdict::NotShown => "the rounds here show no clear difference",
-        Verdict::Fails => "FLIFO is not faster here",
+        Verdict::HoldsWeaker => "FLIFO is faster here too, by less",
+        Verdict::NoClearDifference => "the rounds here show no clear difference",
+        Verdict::DoesNotHold => "FLIFO is not faster here",
         Verdict::Inconclusive => ONE_ROUND,
         Verdict::NotMeasured => NOT_BOTH,
     };
@@ -144,6 +82,7 @@ fn gain(measured: Option<Spread>, published: &Flifo2009, last: &str) -> Comparis
         published: Some(figure),
         measured,
         verdict: Some(verdict),
+        reason: tail,
         sentence: sentence(
             format!("FLIFO does {figure:.2} times FIFO's work as published{last}"),
             measured,
@@ -156,9 +95,9 @@ fn flat(measured: Option<Spread>, published: &Flifo2009) -> Comparison {
     let figure = published.flifo.flatness();
     let verdict = Verdict::of_constancy(measured, figure);
     let tail = match verdict {
-        Verdict::Holds | Verdict::Weaker => "it stays level here too",
-        Verdict::NotShown => "some rounds reach the published mark and some do not",
-        Verdict::Fails => "it keeps less of its peak here",
+        Verdict::Holds | Verdict::HoldsWeaker => "it stays level here too",
+        Verdict::NoClearDifference => "some rounds reach the published mark and some do not",
+        Verdict::DoesNotHold => "it keeps less of its peak here",
         Verdict::Inconclusive => ONE_ROUND,
         Verdict::NotMeasured => NO_FLIFO,
     };
@@ -167,22 +106,19 @@ fn flat(measured: Option<Spread>, published: &Flifo2009) -> Comparison {
         published: Some(figure),
         measured,
         verdict: Some(verdict),
+        reason: tail,
         sentence: sentence(format!("FLIFO keeps {figure:.2} of its peak as published"), measured, tail),
     }
 }
 
 fn falling(measured: Option<Spread>, published: &Flifo2009) -> Comparison {
     let figure = published.original.flatness();
-    let verdict = match measured {
-        // The last point is the peak: nothing falls.
-        Some(share) if share.min >= 1.0 && share.count > 1 => Verdict::Fails,
-        _ => Verdict::of_ratio(measured, figure),
-    };
+    let verdict = Verdict::of_fall(measured, figure);
     let tail = match verdict {
         Verdict::Holds => "it collapses here too",
-        Verdict::Weaker => "it falls here too, by less",
-        Verdict::NotShown => "some rounds fall and some do not",
-        Verdict::Fails => "it does not fall here",
+        Verdict::HoldsWeaker => "it falls here too, by less",
+        Verdict::NoClearDifference => "some rounds fall and some do not",
+        Verdict::DoesNotHold => "it does not fall here",
         Verdict::Inconclusive => ONE_ROUND,
         Verdict::NotMeasured => NO_FIFO,
     };
@@ -191,18 +127,19 @@ fn falling(measured: Option<Spread>, published: &Flifo2009) -> Comparison {
         published: Some(figure),
         measured,
         verdict: Some(verdict),
+        reason: tail,
         sentence: sentence(format!("FIFO falls to {figure:.2} of its peak as published"), measured, tail),
     }
 }
 
 fn fewer_switches(measured: Option<Spread>, published: &Flifo2009, last: &str) -> Comparison {
-    let figure = published.flifo.context_switches_per_s / published.original.context_switches_per_s;
+    let figure = published.flifo.vmstat.context_switches_per_s / published.original.vmstat.context_switches_per_s;
     let verdict = Verdict::of_ratio(measured, figure);
     let tail = match verdict {
         Verdict::Holds => "the machine switches far less here too",
-        Verdict::Weaker => "it switches less here too, by a smaller step",
-        Verdict::NotShown => "the rounds here show no clear difference",
-        Verdict::Fails => "it does not switch less in a second here",
+        Verdict::HoldsWeaker => "it switches less here too, by a smaller step",
+        Verdict::NoClearDifference => "the rounds here show no clear difference",
+        Verdict::DoesNotHold => "it does not switch less in a second here",
         Verdict::Inconclusive => ONE_ROUND,
         Verdict::NotMeasured => NOT_BOTH,
     };
@@ -211,6 +148,7 @@ fn fewer_switches(measured: Option<Spread>, published: &Flifo2009, last: &str) -
         published: Some(figure),
         measured,
         verdict: Some(verdict),
+        reason: tail,
         sentence: sentence(
             format!("Context switches per second are {figure:.2} of FIFO's as published{last}"),
             measured,
@@ -225,6 +163,7 @@ fn switches_each(measured: Option<Spread>, last: &str) -> Comparison {
         published: None,
         measured,
         verdict: None,
+        reason: "",
         sentence: match measured {
             Some(share) => format!(
                 "Per statement FLIFO needs {} of FIFO's context switches{last}; no such figure was published.",
@@ -249,22 +188,6 @@ mod tests {
 
     fn spread(min: f64, median: f64, max: f64) -> Option<Spread> {
         Some(Spread { median, min, max, deviation: 0.0, count: 5 })
-    }
-
-    #[test]
-    fn verdicts_by_hand() {
-        assert_eq!(Verdict::of_ratio(spread(1.9, 2.0, 2.2), 2.5), Verdict::Holds);
-        assert_eq!(Verdict::of_ratio(spread(1.2, 1.3, 1.4), 2.5), Verdict::Weaker);
-        assert_eq!(Verdict::of_ratio(spread(0.9, 1.3, 1.4), 2.5), Verdict::NotShown);
-        assert_eq!(Verdict::of_ratio(spread(0.8, 0.9, 1.0), 2.5), Verdict::Fails);
-        assert_eq!(Verdict::of_ratio(None, 2.5), Verdict::NotMeasured);
-        // The same effect below 1: 0.28 is 1/3.57, half of it in logarithms is 0.53.
-        assert_eq!(Verdict::of_ratio(spread(0.4, 0.5, 0.6), 0.28), Verdict::Holds);
-        assert_eq!(Verdict::of_ratio(spread(0.5, 0.6, 0.7), 0.28), Verdict::Weaker);
-        assert_eq!(Verdict::of_ratio(spread(1.1, 1.2, 1.3), 0.28), Verdict::Fails);
-        assert_eq!(Verdict::of_constancy(spread(0.8, 0.9, 0.95), 0.887), Verdict::Holds);
-        assert_eq!(Verdict::of_constancy(spread(0.8, 0.85, 0.95), 0.887), Verdict::NotShown);
-        assert_eq!(Verdict::of_constancy(spread(0.7, 0.8, 0.85), 0.887), Verdict::Fails);
     }
 
     #[test]

@@ -2,13 +2,14 @@
 
 use std::fmt::Write as _;
 
-use comfy_table::{Cell as Field, Color, Table};
+use comfy_table::{Cell as Field, Table};
 
 use super::analysis::{Curve, Panel, bound, panels, ratio, switches_per_statement, throughput};
 use super::conclusion::conclusion;
-use super::published::{Comparison, Verdict, compare};
+use super::published::{Comparison, compare};
 use super::tables::{ansi, label, rate_table, throughput_table};
-use super::{changes, others, server};
+use super::{changes, kinds, others, server};
+use crate::report::claims::verdict_field;
 use crate::report::table::{bold, right_aligned, table};
 use crate::report::{INTERRUPTED, Style};
 use crate::results::published::Flifo2009;
@@ -21,7 +22,7 @@ const DETAIL_THREADS: u32 = 16;
 /// The heading of the lines that [`cell_line`] gives, without newline.
 pub fn cell_heading(style: Style) -> String {
     let heading = format!(
-        "{:<16} {:<8} {:<12} {:>6} {:>8} {:>20} {:>9} {:>9} {:>11}",
+        "{:<29} {:<8} {:<12} {:>6} {:>8} {:>20} {:>9} {:>9} {:>11}",
         "workload", "front", "policy", "limit", "threads", "statements/s", "p50 ms", "p99 ms", "switches/st"
     );
     bold(&heading, style)
@@ -33,8 +34,8 @@ pub fn cell_line(cell: &Cell, style: Style) -> String {
     let (from, to) = if style.colour { (ansi(&key.policy), "\x1b[0m") } else { ("", "") };
     let limit = if key.concurrency == 0 { "-".into() } else { key.concurrency.to_string() };
     format!(
-        "{:<16} {:<8} {from}{:<12}{to} {limit:>6} {:>8} {:>20} {:>9} {:>9} {:>11}",
-        key.workload,
+        "{:<29} {:<8} {from}{:<12}{to} {limit:>6} {:>8} {:>20} {:>9} {:>9} {:>11}",
+        key.load_in_words(),
         key.front,
         key.policy,
         key.threads,
@@ -105,6 +106,19 @@ pub(crate) fn final_report(results: &Results, style: Style) -> String {
                 ),
             ]);
         }
+        if kinds::has_new_orders(panel) {
+            let per_minute = |cell: &Cell| cell.spread(|round| round.new_orders_per_minute);
+            sections.push((
+                "New orders committed per minute (NOTPM): median of the rounds, lowest and highest round",
+                rate_table(panel, head, per_minute, style),
+            ));
+        }
+        if kinds::are_in(panel) {
+            sections.push((
+                "Transactions by kind: medians of the rounds, the longest response time of all",
+                kinds::table(detail_rows(panel), style),
+            ));
+        }
         let _ = writeln!(text, "\n{}", bold(&panel.heading(), style));
         let _ = writeln!(text, "{}", conclusion(panel));
         if let Some(warning) = changes::warning(panel) {
@@ -141,7 +155,7 @@ pub(crate) fn final_report(results: &Results, style: Style) -> String {
 fn published_title(published: &Flifo2009) -> String {
     format!(
         "published curve ({}, {}, {}); other CPUs, so ratios only",
-        published.source, published.year, published.server
+        published.title.name, published.title.year, published.server
     )
 }
 
@@ -277,15 +291,7 @@ fn published_table(comparisons: &[Comparison], style: Style) -> Table {
     let mut table = table(style);
     table.set_header(["", "published", "here", ""]);
     for comparison in comparisons {
-        let verdict = comparison.verdict.map_or("", Verdict::words);
-        let mut field = Field::new(verdict);
-        if style.colour {
-            field = match comparison.verdict {
-                Some(Verdict::Holds) => field.fg(Color::Green),
-                Some(Verdict::Fails) => field.fg(Color::Red),
-                _ => field.fg(Color::Yellow),
-            };
-        }
+        let field = comparison.verdict.map_or_else(|| Field::new(""), |verdict| verdict_field(verdict, style));
         table.add_row([
             Field::new(comparison.claim),
             Field::new(comparison.published.map_or("-".into(), |p| format!("{p:.2}"))),

@@ -2,14 +2,15 @@
 
 use serde::Deserialize;
 
-use super::{FIGURES, PublishedError};
+use super::{FIGURES, PublishedError, Title, check_claims, check_positive, study};
+
+const NAME: &str = "linux-io-2012";
 
 /// "MySQL Performance: Linux I/O and Fusion-io", 2012.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinuxIo2012 {
-    pub source: String,
-    pub year: u32,
+    pub title: Title,
     pub server: String,
     pub tool: String,
     pub io_processes: Vec<u32>,
@@ -71,12 +72,7 @@ impl LinuxIo2012 {
     }
 
     fn parse(text: &str) -> Result<Self, PublishedError> {
-        #[derive(Deserialize)]
-        struct File {
-            #[serde(rename = "linux-io-2012")]
-            linux_io_2012: LinuxIo2012,
-        }
-        let study = toml::from_str::<File>(text)?.linux_io_2012;
+        let study: LinuxIo2012 = study(text, NAME)?;
         let (raw, ext4, xfs) = (&study.raw_device_max_iops, &study.one_file_ext4, &study.one_file_xfs);
         let figures = [
             raw.read_4k,
@@ -95,14 +91,8 @@ impl LinuxIo2012 {
             xfs.write_4k_4_processes,
             xfs.write_4k_16_processes,
         ];
-        if !figures.iter().all(|figure| figure.is_finite() && *figure > 0.0) {
-            return Err(PublishedError::Invalid("linux-io-2012: every figure must be positive".into()));
-        }
-        if study.claims.len() != 3 {
-            return Err(PublishedError::Invalid(
-                "linux-io-2012.claims: three, as the code knows them".into(),
-            ));
-        }
+        check_positive(NAME, &figures)?;
+        check_claims(NAME, &study.claims, 3)?;
         Ok(study)
     }
 }

@@ -1,38 +1,19 @@
-//! Published figures, as data with their source, for comparison with a run's.
+//! Figures of published studies, as data with their source, for comparison with a run's.
+//!
+//! `lab/published/results.toml` has a table for each study, and a module here has its type. A figure is as printed there.
 
+pub mod buffer_pool_instances_2012;
+mod flifo_2009;
+pub mod kernel_mutex_2011;
 pub mod linux_io_2012;
+pub mod thread_concurrency_2009;
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+pub use flifo_2009::{Flifo2009, PublishedCurve, VmStat};
 
 pub(crate) const FIGURES: &str = include_str!("../../../published/results.toml");
-
-/// The curve that motivates this project: FLIFO against the unmodified server.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Flifo2009 {
-    pub source: String,
-    pub year: u32,
-    pub server: String,
-    pub workload: String,
-    /// Facts that the source does not state.
-    pub unsaid: Vec<String>,
-    pub threads: Vec<u32>,
-    pub flifo: PublishedCurve,
-    pub original: PublishedCurve,
-}
-
-/// One line of the published picture, and a line of vmstat.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PublishedCurve {
-    pub label: String,
-    pub transactions_per_s: Vec<f64>,
-    pub context_switches_per_s: f64,
-    pub run_queue: u32,
-    pub cpu_user: f64,
-    pub cpu_system: f64,
-    pub cpu_idle: f64,
-}
 
 /// Why the published figures cannot be used; only a change of the file can cause it.
 #[derive(Debug, thiserror::Error)]
@@ -43,88 +24,74 @@ pub enum PublishedError {
     Invalid(String),
 }
 
-impl Flifo2009 {
-    /// The figures included in the program.
-    pub fn load() -> Self {
-        Self::parse(FIGURES).expect("a test reads the file that was compiled in")
-    }
+/// The title of a study, with the year of its publication: `NAME (DATE)`, whose date ends with the year.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Title {
+    pub name: String,
+    pub year: u32,
+}
 
-    fn parse(text: &str) -> Result<Self, PublishedError> {
-        #[derive(Deserialize)]
-        struct File {
-            #[serde(rename = "flifo-2009")]
-            flifo_2009: Flifo2009,
-        }
-        let file: File = toml::from_str(text)?;
-        file.flifo_2009.validated()
-    }
+impl TryFrom<String> for Title {
+    type Error = String;
 
-    fn validated(self) -> Result<Self, PublishedError> {
-        let invalid = |what: String| Err(PublishedError::Invalid(what));
-        if self.threads.is_empty() || !self.threads.is_sorted_by(|a, b| a < b) {
-            return invalid("flifo-2009.threads must ascend".into());
+    fn try_from(text: String) -> Result<Self, String> {
+        let parts = text.rsplit_once(" (").and_then(|(name, date)| Some((name, date.strip_suffix(')')?)));
+        let year = parts.and_then(|(_, date)| date.rsplit(' ').next()?.parse().ok());
+        match parts.zip(year) {
+            Some(((name, _), year)) => Ok(Title { name: name.into(), year }),
+            None => Err(format!("a title is 'NAME (DATE)' with a year at its end, not {text:?}")),
         }
-        for (name, curve) in [("flifo", &self.flifo), ("original", &self.original)] {
-            if curve.transactions_per_s.len() != self.threads.len() {
-                return invalid(format!("flifo-2009.{name}: one figure for each number of threads"));
-            }
-            let mut figures = curve.transactions_per_s.iter().chain([&curve.context_switches_per_s]);
-            if !figures.all(|figure| figure.is_finite() && *figure > 0.0) {
-                return invalid(format!("flifo-2009.{name}: every figure must be positive"));
-            }
-            let cpu = curve.cpu_user + curve.cpu_system + curve.cpu_idle;
-            if (cpu - 100.0).abs() > 1.0 {
-                return invalid(format!("flifo-2009.{name}: CPU shares add up to {cpu}, not to 100"));
-            }
-        }
-        Ok(self)
     }
 }
 
-impl PublishedCurve {
-    /// Highest throughput.
-    pub fn peak_per_s(&self) -> f64 {
-        self.transactions_per_s.iter().copied().fold(f64::MIN, f64::max)
+/// The table of a study in the file's text.
+fn study<T: DeserializeOwned>(text: &str, name: &str) -> Result<T, PublishedError> {
+    let mut file: toml::Table = toml::from_str(text)?;
+    match file.remove(name) {
+        Some(study) => Ok(study.try_into()?),
+        None => Err(invalid(format!("there is no table {name}"))),
     }
+}
 
-    /// Throughput at the last point.
-    pub fn last_per_s(&self) -> f64 {
-        self.transactions_per_s[self.transactions_per_s.len() - 1]
+fn invalid(what: impl Into<String>) -> PublishedError {
+    PublishedError::Invalid(what.into())
+}
+
+/// Whether all figures are positive, and as many as `count`.
+fn check_curve(name: &str, figures: &[f64], count: usize) -> Result<(), PublishedError> {
+    if figures.len() != count {
+        return Err(invalid(format!("{name}: one figure for each of {count} points")));
     }
+    check_positive(name, figures)
+}
 
-    /// Throughput at the last point against the peak.
-    pub fn flatness(&self) -> f64 {
-        self.last_per_s() / self.peak_per_s()
+fn check_positive(name: &str, figures: &[f64]) -> Result<(), PublishedError> {
+    match figures.iter().all(|figure| figure.is_finite() && *figure > 0.0) {
+        true => Ok(()),
+        false => Err(invalid(format!("{name}: every figure must be positive"))),
+    }
+}
+
+/// Whether there are as many claims as the code judges.
+fn check_claims(name: &str, claims: &[String], count: usize) -> Result<(), PublishedError> {
+    match claims.len() == count {
+        true => Ok(()),
+        false => Err(invalid(format!("{name}.claims: {count}, as the code knows them"))),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::golden::Cases;
 
     #[test]
-    fn the_file_carried_is_sound_and_says_what_was_printed() {
-        let published = Flifo2009::parse(FIGURES).unwrap();
-        let ratio = published.flifo.last_per_s() / published.original.last_per_s();
-        assert_eq!(format!("{ratio:.1}"), "2.5");
-        assert_eq!(format!("{:.3}", published.flifo.flatness()), "0.887");
-        assert_eq!(format!("{:.3}", published.original.flatness()), "0.387");
-    }
-
-    #[test]
-    fn a_spoilt_file_is_refused_with_the_reason() {
-        let spoil = |from: &str, to: &str| {
-            let text = FIGURES.replacen(from, to, 1);
-            assert_ne!(text, FIGURES);
-            Flifo2009::parse(&text).unwrap_err().to_string()
-        };
-        let mut cases = Cases::default();
-        cases.add("a figure is missing", spoil("186.22, ", ""));
-        cases.add("a figure is negative", spoil("186.22", "-1.0"));
-        cases.add("threads descend", spoil("[1, 2,", "[2, 1,"));
-        cases.add("CPU shares", spoil("cpu_idle = 8", "cpu_idle = 80"));
-        cases.add("an unknown key", spoil("source =", "sauce =").lines().last().unwrap_or_default());
-        cases.check("published-errors");
+    fn a_title_ends_with_its_year() {
+        let title = |text: &str| Title::try_from(text.to_owned());
+        assert_eq!(title("A study (14 May 2009)"), Ok(Title { name: "A study".into(), year: 2009 }));
+        assert_eq!(title("Or not? (2011)").unwrap().year, 2011);
+        for wrong in ["A study", "A study (2009", "A study (May)", ""] {
+            assert!(title(wrong).is_err(), "{wrong}");
+        }
     }
 }

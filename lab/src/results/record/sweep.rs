@@ -115,8 +115,7 @@ impl Names {
     }
 
     fn key(&self, key: &CellKey) -> Key {
-        let workload = if key.load.is_empty() { &key.workload } else { &key.load };
-        Key::of(workload.clone()).at(key.threads).variant(self.variant(key))
+        Key::of(key.load_in_words()).at(key.threads).variant(self.variant(key))
     }
 }
 
@@ -139,8 +138,7 @@ fn ratios(names: &Names, cell: &Cell, cells: &[Cell], rows: &mut Vec<Row>) {
         let (own, other) = (by_round(cell, figure), by_round(base, figure));
         rows.extend(key.clone().figure(name).relative_to(base_name).paired(paired_ratios(&own, &other)));
     };
-    let is_same_load =
-        |other: &&Cell| other.key.workload == cell.key.workload && other.key.load == cell.key.load;
+    let is_same_load = |other: &&Cell| other.key.load_in_words() == cell.key.load_in_words();
     for base in cells.iter().filter(is_same_load) {
         let is_here = base.key.threads == cell.key.threads;
         let is_same_limit = base.key.concurrency == cell.key.concurrency || base.key.concurrency == 0;

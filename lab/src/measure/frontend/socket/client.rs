@@ -5,9 +5,7 @@
 //! reply is complete. Per statement: a `recv`, a clock, a `send`, and a share of an `epoll_wait`; no allocation.
 
 use std::mem::MaybeUninit;
-use std::sync::Arc;
 
-use flifo_admission::Admission;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::fd::OwnedFd;
@@ -15,7 +13,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use crate::measure::frontend::connection_state::ConnectionState;
-use crate::measure::frontend::{ClientThread, Job, WindowCounters};
+use crate::measure::frontend::{ClientThread, Job, Shared, WindowCounters};
 use crate::measure::workload::Outcome;
 use crate::measure::workload::wire::{
     CHANGE_BYTES, HEADER_BYTES, Header, REQUEST_BYTES_MAX, Request, Retry, Status,
@@ -96,7 +94,7 @@ impl EventLoop {
 }
 
 impl ClientThread for EventLoop {
-    fn open(&mut self, _admission: &Arc<Admission>) -> Result<(), Error> {
+    fn open(&mut self, _shared: &Shared) -> Result<(), Error> {
         for connection in &mut self.connections {
             connection.send(Request::NewSession)?;
         }

@@ -3,13 +3,12 @@
 use std::sync::{Arc, Mutex};
 use std::thread::{Builder, JoinHandle};
 
-use flifo_admission::Admission;
 use flifo_base::lock;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
-use crate::measure::frontend::STACK_BYTES;
+use crate::measure::frontend::{STACK_BYTES, Shared as OfCell};
 use crate::measure::workload::wire::{Header, REQUEST_BYTES_MAX, Request, Status};
 use crate::measure::workload::{Executor, Sbtest};
 use crate::support::error::Error;
@@ -29,8 +28,8 @@ pub(crate) struct Servers {
 struct Shared {
     database: Database,
     table: Sbtest,
-    /// The scheduler of the cell that comes next: new sessions belong to it.
-    admission: Mutex<Option<Arc<Admission>>>,
+    /// What the sessions of the cell that comes next share: new sessions belong to it.
+    cell: Mutex<Option<OfCell>>,
 }
 
 impl Servers {
@@ -41,7 +40,7 @@ impl Servers {
 
     pub(super) fn new(database: &Database, table: &Sbtest) -> Self {
         let (database, table) = (database.clone(), table.clone());
-        let shared = Arc::new(Shared { database, table, admission: Mutex::new(None) });
+        let shared = Arc::new(Shared { database, table, cell: Mutex::new(None) });
         Servers { shared: Some(shared), threads: Vec::new() }
     }
 
@@ -57,10 +56,10 @@ impl Servers {
         Ok(())
     }
 
-    /// From now on new sessions are under `admission`.
-    pub(crate) fn admit_by(&self, admission: &Arc<Admission>) {
+    /// From now on new sessions share `cell`.
+    pub(crate) fn share(&self, cell: &OfCell) {
         if let Some(shared) = &self.shared {
-            *lock(&shared.admission) = Some(Arc::clone(admission));
+            *lock(&shared.cell) = Some(cell.clone());
         }
     }
 
@@ -82,8 +81,8 @@ impl Servers {
 fn serve(shared: &Shared, socket: &OwnedFd) {
     let mut session = None;
     while let Some(NewSession) = serve_session(shared, session.as_ref(), socket) {
-        let admission = lock(&shared.admission).clone();
-        session = admission.map(|admission| shared.database.session(&admission));
+        let cell = lock(&shared.cell).clone();
+        session = cell.map(|cell| (shared.database.session(&cell.admission), cell));
         let ready = Header { body_bytes: 0, status: Status::Rows(0) };
         if send_all(socket, &ready.encode()).is_err() {
             return;
@@ -95,8 +94,13 @@ fn serve(shared: &Shared, socket: &OwnedFd) {
 struct NewSession;
 
 /// Serves requests until one for a new session comes. `None`: the client has closed.
-fn serve_session(shared: &Shared, session: Option<&Session>, socket: &OwnedFd) -> Option<NewSession> {
-    let mut executor = session.map(|session| Executor::new(session, &shared.table));
+fn serve_session(
+    shared: &Shared,
+    session: Option<&(Session, OfCell)>,
+    socket: &OwnedFd,
+) -> Option<NewSession> {
+    let mut executor =
+        session.map(|(session, cell)| Executor::new(session, &shared.table, cell.kernel.as_ref()));
     let mut request = [0; REQUEST_BYTES_MAX];
     loop {
         let bytes = receive(socket, &mut request)?;

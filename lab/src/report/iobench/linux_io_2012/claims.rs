@@ -1,8 +1,9 @@
 //! The study's claims, compared with a run's cells. Only ratios are compared: the disks, the kernel and the decade
 //! differ.
 
-use super::verdict::{Setting, Verdict, judge};
+use super::verdict::{Setting, judge};
 use crate::report::iobench::view::{Curve, best, iops, is_raw, panels, ratio, size};
+use crate::results::claims::{Claim, Verdict};
 use crate::results::io::{IoCell, IoKey, IoResults};
 use crate::results::published::linux_io_2012::LinuxIo2012;
 use crate::support::statistics::Spread;
@@ -16,22 +17,8 @@ const PROCESSES_MIN: u32 = 4;
 /// The share of the highest write rate from which on a cell cannot double.
 const ROOM: f64 = 0.5;
 
-/// A claim and this run's figures.
-#[derive(Debug)]
-pub struct Comparison {
-    pub claim: String,
-    /// The compared ratio.
-    pub ratio: &'static str,
-    /// `None` if the study prints no figure.
-    pub published: Option<f64>,
-    /// The median, lowest and highest of the settings' medians.
-    pub measured: Option<Spread>,
-    pub verdict: Verdict,
-    pub because: String,
-}
-
 /// Every claim, in the order of the study.
-pub(crate) fn compare(results: &IoResults, study: &LinuxIo2012) -> Vec<Comparison> {
+pub(crate) fn compare(results: &IoResults, study: &LinuxIo2012) -> Vec<Claim> {
     let run = Run::of(results);
     // Two of the three say two things each.
     let parts = |index: usize| study.claims[index].split_once("; ").unwrap_or((&study.claims[index], ""));
@@ -89,7 +76,7 @@ impl<'a> Run<'a> {
     }
 
     /// From one file to two always; further only while there is room on the disk, and as many processes as files.
-    fn doublings(&self, claim: String) -> Comparison {
+    fn doublings(&self, claim: String) -> Claim {
         let mut settings = Vec::new();
         for block in [4096, 16_384] {
             let room = self.most_writes(block) * ROOM;
@@ -125,7 +112,7 @@ impl<'a> Run<'a> {
         best(curves.map(|curve| curve.peak())).map_or(0.0, median_iops)
     }
 
-    fn near_the_device(&self, claim: String) -> Comparison {
+    fn near_the_device(&self, claim: String) -> Claim {
         let mut settings = Vec::new();
         let mut written = false;
         for workload in ["random-read", "random-write", "random-mixed"] {
@@ -155,7 +142,7 @@ impl<'a> Run<'a> {
     }
 
     /// Against 8 files where the raw device was not written: 4 do as much, and 2 do not.
-    fn four_are_the_least(&self, claim: String) -> Comparison {
+    fn four_are_the_least(&self, claim: String) -> Claim {
         let peak = |files| self.direct_writes(16_384, files).map(|curve| curve.peak());
         let most = self.raw("random-write", 16_384).or_else(|| peak(8));
         let against = |files: u32| -> Option<Spread> { ratio(peak(files)?, most?) };
@@ -180,7 +167,7 @@ impl<'a> Run<'a> {
         self.on(&["xfs"], claim, what, None, settings, found)
     }
 
-    fn direct_over_several_files(&self, claim: String) -> Comparison {
+    fn direct_over_several_files(&self, claim: String) -> Claim {
         let mut settings = Vec::new();
         for workload in ["random-write", "random-mixed"] {
             for block in [4096, 16_384] {
@@ -195,7 +182,7 @@ impl<'a> Run<'a> {
         self.on(&["ext4", "xfs"], claim, "several files, direct / write+fsync", None, settings, found)
     }
 
-    fn fsync_of_one_file(&self, claim: String) -> Comparison {
+    fn fsync_of_one_file(&self, claim: String) -> Claim {
         let mut settings = Vec::new();
         for block in [4096, 16_384] {
             let curve = |mode| self.curve("random-write", mode, block, 1);
@@ -206,7 +193,7 @@ impl<'a> Run<'a> {
     }
 
     /// Not in words in the study, but in its figures.
-    fn one_xfs_file(&self, published: f64) -> Comparison {
+    fn one_xfs_file(&self, published: f64) -> Claim {
         let curve = self.direct_writes(4096, 1);
         let falls = curve.and_then(|curve| ratio(curve.at(16)?, curve.at(4)?));
         let settings: Vec<Setting> =
@@ -235,7 +222,7 @@ impl<'a> Run<'a> {
         published: Option<f64>,
         settings: Vec<Setting>,
         (mut verdict, mut because): (Verdict, String),
-    ) -> Comparison {
+    ) -> Claim {
         if !filesystems.contains(&self.filesystem) {
             let here = if self.filesystem.is_empty() { "unknown" } else { self.filesystem };
             because = format!(
@@ -245,7 +232,7 @@ impl<'a> Run<'a> {
             verdict = Verdict::Inconclusive;
         }
         let measured = Spread::of(settings.iter().map(|setting| setting.ratio.median));
-        Comparison { claim, ratio, published, measured, verdict, because }
+        Claim::new(claim, ratio, published, measured, verdict).because(because)
     }
 }
 

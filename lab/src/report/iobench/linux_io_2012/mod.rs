@@ -6,26 +6,21 @@ mod verdict;
 
 use std::fmt::Write as _;
 
-use comfy_table::{Cell as Field, Color};
-
-use crate::report::Style;
+use crate::report::claims as comparison;
+use crate::report::claims::RATIOS_ONLY;
 use crate::report::page::escape;
 use crate::report::table::{bold, right_aligned, table};
+use crate::report::Style;
+use crate::results::claims::Claim;
 use crate::results::io::IoResults;
 use crate::results::published::linux_io_2012::LinuxIo2012;
 use crate::support::format;
-pub use claims::Comparison;
-pub use verdict::Verdict;
 
 /// The name of this experiment in results.
 pub const NAME: &str = "linux-io-2012";
 
-/// The note under every such comparison.
-const RATIOS_ONLY: &str =
-    "Another disk, another kernel, another decade: ratios are judged, absolute figures are not.";
-
 /// Every claim with this run's figures; `None` for a run that is not this experiment.
-pub fn compare(results: &IoResults) -> Option<Vec<Comparison>> {
+pub fn compare(results: &IoResults) -> Option<Vec<Claim>> {
     (results.experiment == NAME).then(|| claims::compare(results, &LinuxIo2012::load()))
 }
 
@@ -33,25 +28,7 @@ pub fn compare(results: &IoResults) -> Option<Vec<Comparison>> {
 pub fn text(results: &IoResults, style: Style) -> Option<String> {
     let comparisons = compare(results)?;
     let study = LinuxIo2012::load();
-    let mut claims = table(style);
-    claims.set_header(["claim, and what is compared", "published", "here", "", "because"]);
-    for comparison in &comparisons {
-        let mut verdict = Field::new(comparison.verdict.words());
-        if style.colour {
-            verdict = verdict.fg(match comparison.verdict {
-                Verdict::Holds => Color::Green,
-                Verdict::DoesNotHold => Color::Red,
-                Verdict::Inconclusive => Color::Yellow,
-            });
-        }
-        claims.add_row([
-            Field::new(format!("{}\n[{}]", comparison.claim, comparison.ratio)),
-            Field::new(comparison.published.map_or("-".into(), |ratio| format!("{ratio:.2}"))),
-            Field::new(format::ratio(comparison.measured)),
-            verdict,
-            Field::new(&comparison.because),
-        ]);
-    }
+    let claims = comparison::text(&comparisons, style);
     let mut figures = table(style);
     figures.set_header([
         "highest, IOPS (MB/s where said)",
@@ -79,22 +56,6 @@ pub fn text(results: &IoResults, style: Style) -> Option<String> {
 pub(crate) fn card(results: &IoResults) -> Option<String> {
     let comparisons = compare(results)?;
     let study = LinuxIo2012::load();
-    let claim = |comparison: &Comparison| {
-        let class = match comparison.verdict {
-            Verdict::Holds => "holds",
-            Verdict::DoesNotHold => "fails",
-            Verdict::Inconclusive => "between",
-        };
-        format!(
-            "<tr><td>{}<br><small>{}</small></td><td>{}</td><td>{}</td><td class=\"value {class}\">{}</td><td>{}</td></tr>\n",
-            escape(&comparison.claim),
-            escape(comparison.ratio),
-            comparison.published.map_or("-".into(), |ratio| format!("{ratio:.2}")),
-            escape(&format::ratio(comparison.measured)),
-            comparison.verdict.words(),
-            escape(&comparison.because)
-        )
-    };
     let figure = |figure: &figures::Figure| {
         format!(
             "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
@@ -105,13 +66,11 @@ pub(crate) fn card(results: &IoResults) -> Option<String> {
             share(figure.here_share)
         )
     };
-    let claims: String = comparisons.iter().map(claim).collect();
+    let claims = comparison::html(&comparisons, "here: middle lowest..highest setting");
     let figures: String = figures::figures(results, &study).iter().map(figure).collect();
     Some(format!(
         "<div class=\"card\"><h3>Published, and here</h3>\n\
-         <div class=\"scroll\" tabindex=\"0\"><table class=\"words told\"><thead><tr><th>claim</th><th>published</th>\
-         <th>here: middle lowest..highest setting</th><th></th><th>because</th></tr></thead>\n<tbody>\n{claims}</tbody></table></div>\n\
-         <ul class=\"plain\"><li>{}</li><li>{RATIOS_ONLY}</li></ul></div>\n\
+         {claims}<ul class=\"plain\"><li>{}</li><li>{RATIOS_ONLY}</li></ul></div>\n\
          <div class=\"card\"><details><summary>The study's figures, and the same ones here</summary>\n\
          <div class=\"scroll\" tabindex=\"0\"><table class=\"words\"><thead><tr><th>highest, IOPS (MB/s where said)</th><th>published</th>\
          <th>here</th><th>of 4K raw reads: published</th><th>here</th></tr></thead>\n<tbody>\n{figures}</tbody></table></div></details></div>\n",
@@ -124,5 +83,8 @@ fn share(share: Option<f64>) -> String {
 }
 
 fn about(study: &LinuxIo2012) -> String {
-    format!("Source: {}, {}, with {}; {}.", study.source, study.year, study.tool, study.server)
+    format!(
+        "Source: {}, {}, with {}; {}.",
+        study.title.name, study.title.year, study.tool, study.server
+    )
 }

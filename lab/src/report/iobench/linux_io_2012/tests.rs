@@ -29,7 +29,7 @@ fn writes(filesystem: &str, iops: impl Fn(&str, u32, u32, u32) -> f64) -> IoResu
     results
 }
 
-fn comparisons(results: &IoResults) -> Vec<Comparison> {
+fn comparisons(results: &IoResults) -> Vec<Claim> {
     compare(results, &LinuxIo2012::load())
 }
 
@@ -39,7 +39,7 @@ fn files_that_double_the_writes() {
         writes("ext4", |mode, _, files, _| if mode == "direct" { 1000.0 * f64::from(files) } else { 1500.0 });
     let all = comparisons(&doubling);
     assert_eq!(all[0].verdict, Verdict::Holds, "{}", all[0].because);
-    assert!((all[0].measured.unwrap().median - 2.0).abs() < 1e-9);
+    assert!((all[0].measured().unwrap().median - 2.0).abs() < 1e-9);
     assert_eq!(all[0].published, Some(2.0));
     // One file: 1500 with fsync against 1000; two and more: 2000 and more against 1500.
     assert_eq!((all[3].verdict, all[4].verdict), (Verdict::Holds, Verdict::Holds));
@@ -121,7 +121,7 @@ fn another_file_system_is_not_the_claim_s() {
     let on_xfs = comparisons(&study("xfs"));
     cases.add("a claim about ext4 on xfs", &on_xfs[0].because);
     cases.check("linux-io-2012-other-file-system");
-    assert!(on_xfs[0].measured.is_some(), "the ratio is shown all the same");
+    assert!(on_xfs[0].measured().is_some(), "the ratio is shown all the same");
 }
 
 #[test]
@@ -195,6 +195,6 @@ fn a_single_round_and_an_empty_run() {
         assert_eq!(found.verdict, Verdict::Inconclusive, "{}: {}", found.claim, found.because);
     }
     for found in comparisons(&empty("ext4")) {
-        assert!(found.verdict == Verdict::Inconclusive && found.measured.is_none(), "{}", found.claim);
+        assert!(found.verdict == Verdict::Inconclusive && found.measured().is_none(), "{}", found.claim);
     }
 }

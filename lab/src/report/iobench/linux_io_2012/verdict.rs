@@ -4,26 +4,8 @@
 //! a threshold, below it, or on both sides. A claim about all of them holds if more than half are above and none below;
 //! it does not hold if half or more are below. Anything else is inconclusive, with the reason.
 
+use crate::results::claims::Verdict;
 use crate::support::statistics::Spread;
-
-/// The verdict on a claim.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    Holds,
-    DoesNotHold,
-    Inconclusive,
-}
-
-impl Verdict {
-    /// The verdict in words, for tables.
-    pub fn words(self) -> &'static str {
-        match self {
-            Verdict::Holds => "holds here",
-            Verdict::DoesNotHold => "does not hold here",
-            Verdict::Inconclusive => "inconclusive",
-        }
-    }
-}
 
 /// A ratio in one setting.
 #[derive(Debug, Clone)]

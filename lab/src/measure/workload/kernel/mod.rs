@@ -1,0 +1,285 @@
+//! The kernel mutex: a specimen of InnoDB before 5.6, kept for the studies of that time. No default uses it.
+//!
+//! InnoDB 5.5 had one mutex over its list of transactions, its read views and its table of row locks. A statement took
+//! it several times, and so does the server's side of a statement here, on the statement's slot:
+//!
+//! | when | what it does under the mutex |
+//! |---|---|
+//! | a transaction begins, also that of a single statement | appends the transaction to the list |
+//! | the first read of a transaction | copies the list: the read view |
+//! | a row is changed | notes the row's lock |
+//! | commit and rollback | drops the locks, removes the transaction from the list |
+//!
+//! The engine does all of this without such a mutex; what happens here comes on top, and decides nothing. The list is an
+//! array, so a walk costs less than over InnoDB's linked transactions.
+//!
+//! | specimen | the mutex |
+//! |---|---|
+//! | `kernel-mutex:N` | [`sync_array`]: N rounds of spinning, then a wait whose end is a broadcast; 30 rounds are InnoDB's default |
+//! | `kernel-futex` | the standard library's: a futex, one waiter woken by each release |
+//!
+//! Lock order: the mutex is a leaf. No thread waits, or enters the engine, while it holds the mutex.
+
+mod sync_array;
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use flifo_base::lock;
+use sync_array::SyncArray;
+
+/// Rounds of spinning by default: innodb_sync_spin_loops.
+const SPINS: u32 = 30;
+const SPINS_MAX: u32 = 10_000;
+/// Cells of the table of row locks.
+const LOCK_CELLS: usize = 1_024;
+
+/// A specimen of the server's side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Specimen {
+    /// The kernel mutex as a sync array.
+    KernelMutex {
+        /// Rounds of spinning before a thread waits.
+        spins: u32,
+    },
+    /// The kernel mutex as a plain futex mutex.
+    KernelFutex,
+}
+
+impl Specimen {
+    /// The kernel mutex with InnoDB's default.
+    pub const KERNEL_MUTEX: Specimen = Specimen::KernelMutex { spins: SPINS };
+
+    /// What all connections of a cell share.
+    pub fn kernel(self) -> Arc<Kernel> {
+        let mutex = match self {
+            Specimen::KernelMutex { spins } => KernelLock::Array(SyncArray::new(spins)),
+            Specimen::KernelFutex => KernelLock::Futex,
+        };
+        let state = State { next_id: 1, active: Vec::new(), locks: vec![Vec::new(); LOCK_CELLS] };
+        Arc::new(Kernel { mutex, state: Mutex::new(state) })
+    }
+}
+
+impl FromStr for Specimen {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "kernel-futex" {
+            return Ok(Specimen::KernelFutex);
+        }
+        let spins = match text.strip_prefix("kernel-mutex") {
+            Some("") => Some(SPINS),
+            Some(rest) => rest.strip_prefix([':', '-']).and_then(|spins| spins.parse().ok()),
+            None => return Err("a specimen is none, kernel-mutex, kernel-mutex:SPINS or kernel-futex".into()),
+        };
+        match spins {
+            Some(spins) if spins <= SPINS_MAX => Ok(Specimen::KernelMutex { spins }),
+            _ => Err(format!("kernel-mutex takes 0 to {SPINS_MAX} rounds of spinning, as in kernel-mutex:30")),
+        }
+    }
+}
+
+/// The name in results: `kernel-mutex-30`, `kernel-futex`.
+impl fmt::Display for Specimen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Specimen::KernelMutex { spins } => write!(f, "kernel-mutex-{spins}"),
+            Specimen::KernelFutex => f.write_str("kernel-futex"),
+        }
+    }
+}
+
+/// The mutex, and what it protects.
+pub struct Kernel {
+    mutex: KernelLock,
+    /// Of the array's, only the holder takes this lock: it is free then, and takes a few nanoseconds.
+    state: Mutex<State>,
+}
+
+enum KernelLock {
+    Array(SyncArray),
+    /// The lock of `state` itself.
+    Futex,
+}
+
+struct State {
+    next_id: u64,
+    /// The ids of active transactions.
+    active: Vec<u64>,
+    /// The owners of row locks, by a hash of the row.
+    locks: Vec<Vec<u64>>,
+}
+
+/// The held mutex. The array is released after the state.
+struct Held<'k> {
+    state: Option<MutexGuard<'k, State>>,
+    array: Option<&'k SyncArray>,
+}
+
+impl Held<'_> {
+    fn state(&mut self) -> &mut State {
+        self.state.as_mut().expect("it is dropped at the end only")
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.state = None;
+        if let Some(array) = self.array {
+            array.release();
+        }
+    }
+}
+
+impl Kernel {
+    fn lock(&self) -> Held<'_> {
+        let array = match &self.mutex {
+            KernelLock::Array(array) => {
+                array.acquire();
+                Some(array)
+            }
+            KernelLock::Futex => None,
+        };
+        Held { state: Some(lock(&self.state)), array }
+    }
+}
+
+/// A connection's transaction as the kernel knows it. Dropped, it ends what is open.
+pub struct KernelTransaction {
+    kernel: Arc<Kernel>,
+    /// The open transaction.
+    id: Option<u64>,
+    /// Its read view; empty until its first read.
+    view: Vec<u64>,
+    has_view: bool,
+    /// The cells in which it has row locks.
+    locked: Vec<usize>,
+}
+
+impl KernelTransaction {
+    /// For a connection without a transaction.
+    pub fn new(kernel: &Arc<Kernel>) -> Self {
+        let kernel = Arc::clone(kernel);
+        KernelTransaction { kernel, id: None, view: Vec::new(), has_view: false, locked: Vec::new() }
+    }
+
+    /// Begins a transaction, unless one is open.
+    pub fn begin(&mut self) {
+        if self.id.is_none() {
+            let mut held = self.kernel.lock();
+            let state = held.state();
+            let id = state.next_id;
+            state.next_id += 1;
+            state.active.push(id);
+            self.id = Some(id);
+        }
+    }
+
+    /// A read: the first of a transaction copies the list.
+    pub fn read(&mut self) {
+        if self.id.is_some() && !self.has_view {
+            let mut held = self.kernel.lock();
+            self.view.clear();
+            self.view.extend_from_slice(&held.state().active);
+            self.has_view = true;
+        }
+    }
+
+    /// A change of a row: notes its lock.
+    pub fn change(&mut self, row: u32) {
+        if let Some(id) = self.id {
+            let cell = row as usize % LOCK_CELLS;
+            self.kernel.lock().state().locks[cell].push(id);
+            self.locked.push(cell);
+        }
+    }
+
+    /// Commit or rollback.
+    pub fn end(&mut self) {
+        let Some(id) = self.id.take() else { return };
+        let mut held = self.kernel.lock();
+        let state = held.state();
+        for cell in self.locked.drain(..) {
+            state.locks[cell].retain(|owner| *owner != id);
+        }
+        state.active.retain(|other| *other != id);
+        self.has_view = false;
+    }
+}
+
+impl Drop for KernelTransaction {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn names_are_read_as_they_are_written() {
+        for name in ["kernel-mutex-0", "kernel-mutex-200", "kernel-futex"] {
+            assert_eq!(name.parse::<Specimen>().unwrap().to_string(), name);
+        }
+        assert_eq!("kernel-mutex".parse(), Ok(Specimen::KERNEL_MUTEX));
+        assert_eq!("kernel-mutex:7".parse(), Ok(Specimen::KernelMutex { spins: 7 }));
+        for wrong in ["", "kernel", "kernel-mutex:", "kernel-mutex:x", "kernel-mutex:10001", "kernel-futex:1"] {
+            assert!(wrong.parse::<Specimen>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_transaction_is_in_the_list_until_it_ends() {
+        let kernel = Specimen::KERNEL_MUTEX.kernel();
+        let active = || kernel.lock().state().active.clone();
+        let locks = || kernel.lock().state().locks.iter().map(Vec::len).sum::<usize>();
+        let (mut first, mut second) = (KernelTransaction::new(&kernel), KernelTransaction::new(&kernel));
+        // Nothing is open: a read or a change outside of a transaction is none.
+        first.read();
+        first.change(1);
+        first.end();
+        assert_eq!((active(), locks()), (vec![], 0));
+        first.begin();
+        first.begin();
+        second.begin();
+        assert_eq!(active(), [1, 2]);
+        second.read();
+        first.change(5);
+        first.change(5);
+        assert_eq!((second.view.clone(), locks()), (vec![1, 2], 2));
+        first.end();
+        second.read();
+        assert_eq!((second.view.clone(), locks()), (vec![1, 2], 0), "a view is kept to the end");
+        drop(second);
+        assert_eq!(active(), []);
+    }
+
+    #[test]
+    fn every_transaction_of_many_threads_has_an_id_of_its_own() {
+        for specimen in [Specimen::KernelMutex { spins: 0 }, Specimen::KERNEL_MUTEX, Specimen::KernelFutex] {
+            let kernel = specimen.kernel();
+            thread::scope(|scope| {
+                for _ in 0..8 {
+                    scope.spawn(|| {
+                        let mut transaction = KernelTransaction::new(&kernel);
+                        for row in 0..500 {
+                            transaction.begin();
+                            transaction.read();
+                            transaction.change(row);
+                            transaction.end();
+                        }
+                    });
+                }
+            });
+            let mut held = kernel.lock();
+            let state = held.state();
+            assert_eq!((state.next_id, state.active.len()), (1 + 8 * 500, 0), "{specimen}");
+            assert!(state.locks.iter().all(Vec::is_empty), "{specimen}");
+        }
+    }
+}
