@@ -188,8 +188,7 @@ pub(super) fn measure(
     let parts = (study.parts)(scale);
     announce(study, &parts, scale, &setup)?;
     make_directory(data)?;
-    let mut results =
-        ExperimentResults::new(study.name, scale.size().name(), command_line(), start.utc());
+    let mut results = ExperimentResults::new(study.name, scale.size().name(), command_line(), start.utc());
     let mut ended = Ok(Ended::Done);
     for (index, part) in parts.iter().enumerate() {
         // A closed output does not stop the run.

@@ -51,8 +51,10 @@ pub(crate) struct Entry {
 /// The index of the pages of all studies, with every claim.
 pub(crate) fn index(entries: &[Entry], machine: &Machine, command_line: &str, started_at: &str) -> String {
     let leads: String = entries.iter().map(|entry| page::lead(&entry.name, &sentence(entry))).collect();
-    let facts =
-        [("machine", format!("{}, {}", page::described(machine), machine.file_system)), ("started", started_at.into())];
+    let facts = [
+        ("machine", format!("{}, {}", page::described(machine), machine.file_system)),
+        ("started", started_at.into()),
+    ];
     let head = page::head("published studies", &leads, command_line, &facts);
     let sections: String = entries.iter().map(section).collect();
     let sections = format!("{sections}<ul class=\"plain\"><li>{RATIOS_ONLY}</li></ul>\n");
