@@ -87,7 +87,8 @@ impl Part {
     fn steps(&self, setup: &Setup<'_>) -> Result<(usize, Duration), Error> {
         match &self.work {
             Work::Sweep(sweep) => {
-                let plan = Plan::new(&sweep.args(setup)?)?;
+                let args = sweep.args(setup)?;
+                let plan = Plan::new(&args)?;
                 Ok((plan.steps_total(), (plan.settle + plan.time) * plan.steps_total() as u32))
             }
         }

@@ -2,7 +2,7 @@
 
 use comfy_table::Cell as Field;
 
-use super::{Study as _, flifo_2009, kernel_mutex_2011, thread_concurrency_2009};
+use super::{flifo_2009, kernel_mutex_2011, thread_concurrency_2009};
 use crate::report::Style;
 use crate::report::claims::{self, RATIOS_ONLY};
 use crate::report::iobench::linux_io_2012;
