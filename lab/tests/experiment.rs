@@ -62,7 +62,9 @@ fn a_study_is_measured_judged_shown_and_recorded() {
     let output = command.output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
-    for part in ["part 1 of 2: limits by threads", "part 2 of 2: rounds of spinning", "published", "kernel-mutex-0"] {
+    for part in
+        ["part 1 of 2: limits by threads", "part 2 of 2: rounds of spinning", "published", "kernel-mutex-0"]
+    {
         assert!(text.contains(part), "{part}: {text}");
     }
     let json = results(&file("k.json"));
@@ -80,7 +82,10 @@ fn a_study_is_measured_judged_shown_and_recorded() {
     assert_eq!(record.claims.len(), json["claims"].as_array().unwrap().len());
     let again = flifo().arg("report").arg(file("k.json")).output().unwrap();
     assert_eq!(again.status.code(), Some(0));
-    assert!(text.ends_with(&*String::from_utf8_lossy(&again.stdout)), "a saved experiment reads as it was shown");
+    assert!(
+        text.ends_with(&*String::from_utf8_lossy(&again.stdout)),
+        "a saved experiment reads as it was shown"
+    );
     let refused = refused(flifo().arg("report").arg(file("k.json")).arg("--svg").arg(file("k.svg")), 1);
     assert!(refused.contains("no picture"), "{refused}");
 }

@@ -113,12 +113,7 @@ fn kind(property: &Value) -> String {
 }
 
 fn tables() -> Tables {
-    let key = CellKey {
-        workload: "w".into(),
-        specimen: "s".into(),
-        load: "l".into(),
-        ..CellKey::default()
-    };
+    let key = CellKey { workload: "w".into(), specimen: "s".into(), load: "l".into(), ..CellKey::default() };
     let check =
         CheckJson { trees: Some(Vec::new()), space: Some(SpaceJson::default()), ..CheckJson::default() };
     let results = Results::new(Machine::default(), Settings::default(), String::new(), String::new());

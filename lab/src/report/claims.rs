@@ -111,7 +111,8 @@ mod tests {
     fn a_row_has_claim_figures_verdict_and_reason() {
         let plain = Style { colour: false, width: 120 };
         let shown = text(&[claim(Verdict::Holds), Claim::default()], plain).to_string();
-        for part in ["more <here>", "[a / b]", "2.00 1.00..4.00", "holds here", "of this & that", "not measured"]
+        for part in
+            ["more <here>", "[a / b]", "2.00 1.00..4.00", "holds here", "of this & that", "not measured"]
         {
             assert!(shown.contains(part), "{part}: {shown}");
         }

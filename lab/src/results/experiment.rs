@@ -110,7 +110,8 @@ mod tests {
     use crate::results::{CellKey, Round, Settings};
 
     fn experiment() -> ExperimentResults {
-        let mut run = Results::new(Machine::default(), Settings::default(), "flifo sweep".into(), "then".into());
+        let mut run =
+            Results::new(Machine::default(), Settings::default(), "flifo sweep".into(), "then".into());
         let key = CellKey { target: "engine".into(), threads: 1, ..CellKey::default() };
         run.cell_mut(&key).push(Round { throughput_per_s: 5.0, ..Round::default() });
         let mut experiment = ExperimentResults::new("flifo-2009", "quick", "flifo".into(), "now".into());
@@ -122,7 +123,8 @@ mod tests {
     fn what_is_saved_is_read_back_and_summaries_are_computed() {
         let saved = experiment();
         assert!(ExperimentResults::from_json(&saved.to_json()).unwrap() == saved);
-        let spoilt = saved.to_json().replace("\"throughput_median_per_s\": 5.0", "\"throughput_median_per_s\": 9.0");
+        let spoilt =
+            saved.to_json().replace("\"throughput_median_per_s\": 5.0", "\"throughput_median_per_s\": 9.0");
         assert_ne!(spoilt, saved.to_json());
         assert!(ExperimentResults::from_json(&spoilt).unwrap() == saved, "computed, not believed");
         assert_eq!(saved.run("a").unwrap().cells.len(), 1);

@@ -115,11 +115,14 @@ fn write_index(args: &AllArgs, entries: &[Entry], start: &Start) -> Result<(), E
 
 /// One file is no place for several records.
 fn check_places(args: &AllArgs) -> Result<(), Error> {
-    let names = studies().iter().map(|study| study.name).chain([LINUX_IO]).map(record_name).collect::<Vec<_>>();
+    let names =
+        studies().iter().map(|study| study.name).chain([LINUX_IO]).map(record_name).collect::<Vec<_>>();
     for name in names {
         let place = args.record.place(&name)?;
         if place.is_some_and(|place| place.bench() != name) {
-            return Err(Error::Usage("all studies have a record each: --record=DIR names their folder".into()));
+            return Err(Error::Usage(
+                "all studies have a record each: --record=DIR names their folder".into(),
+            ));
         }
     }
     Ok(())

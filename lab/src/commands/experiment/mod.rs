@@ -46,7 +46,8 @@ pub fn experiment(args: &ExperimentArgs) -> Result<Ended, Error> {
         return match args.list {
             true => print(&experiment::list(Style::stdout())).map(|()| Ended::Done),
             false => Err(Error::Usage(
-                "no study named; 'flifo experiment --list' lists them, 'flifo experiment all' runs all".into(),
+                "no study named; 'flifo experiment --list' lists them, 'flifo experiment all' runs all"
+                    .into(),
             )),
         };
     };

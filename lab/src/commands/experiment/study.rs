@@ -110,7 +110,8 @@ impl Part {
     fn steps(&self, setup: &Setup<'_>) -> Result<(usize, Duration), Error> {
         match &self.work {
             Work::Sweep(sweep) => {
-                let plan = Plan::new(&sweep.args(setup)?)?;
+                let args = sweep.args(setup)?;
+                let plan = Plan::new(&args)?;
                 Ok((plan.steps_total(), (plan.settle + plan.time) * plan.steps_total() as u32))
             }
             Work::Load(load) => load.steps(setup),
@@ -253,8 +254,7 @@ pub(super) fn measure(
     let parts = (study.parts)(scale);
     announce(study, &parts, scale, &setup)?;
     make_directory(data)?;
-    let mut results =
-        ExperimentResults::new(study.name, scale.size().name(), command_line(), start.utc());
+    let mut results = ExperimentResults::new(study.name, scale.size().name(), command_line(), start.utc());
     let mut ended = Ok(Ended::Done);
     for (index, part) in parts.iter().enumerate() {
         // A closed output does not stop the run.

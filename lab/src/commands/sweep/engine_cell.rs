@@ -77,10 +77,7 @@ pub(super) fn run(
         work_us: plan.statement_work_us,
     };
     let load = Load::new(shape, step.seed(setup.seed), step.round);
-    let shared = Shared {
-        admission: Arc::clone(&admission),
-        kernel: step.specimen.map(Specimen::kernel),
-    };
+    let shared = Shared { admission: Arc::clone(&admission), kernel: step.specimen.map(Specimen::kernel) };
     let window = frontend.begin(&shared, load, (plan.settle, plan.time))?;
 
     // An error of a driver, or Ctrl-C, closes the window early: the sleeps look for that.

@@ -326,7 +326,10 @@ mod tests {
         let settings: Vec<(&str, u32)> =
             plan.settings.iter().map(|setting| (setting.policy.name(), setting.concurrency)).collect();
         assert_eq!(settings, [("none", 0), ("fifo", 32), ("flifo", 4), ("flifo", 16)]);
-        assert!(self::plan("--policy flifo:auto").is_err() && self::plan("--target unix:/s --policy flifo:auto").is_ok());
+        assert!(
+            self::plan("--policy flifo:auto").is_err()
+                && self::plan("--target unix:/s --policy flifo:auto").is_ok()
+        );
         for wrong in ["none:4", "fifo:0", "fifo:", "fast:4", "fifo:4:4"] {
             assert!(Cli::try_parse_from(["flifo", "sweep", "--policy", wrong]).is_err(), "{wrong}");
         }
@@ -344,7 +347,8 @@ mod tests {
         assert_eq!(loads("--target unix:/s"), ["point-select none"]);
         assert_eq!(loads("--specimen kernel-mutex:0,none,kernel-futex").len(), 3);
         assert_eq!(loads("--workload read-write --specimen kernel-futex"), ["read-write kernel-futex"]);
-        let plan = plan("--threads 1,2 --workload read-only --specimen none,kernel-futex --rounds 1").unwrap();
+        let plan =
+            plan("--threads 1,2 --workload read-only --specimen none,kernel-futex --rounds 1").unwrap();
         assert_eq!(plan.steps().len(), plan.steps_total());
         assert_eq!(plan.steps_total(), 2 * 2 * 3);
     }

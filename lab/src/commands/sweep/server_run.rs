@@ -98,9 +98,8 @@ pub(crate) fn sweep(args: &SweepArgs, address: &Address, plan: Plan, start: &Sta
         open: None,
         failed: 0,
     };
-    let mut keep = |results: Results, measured: &Result<Ended, Error>| {
-        keep_as_requested(args, &results, measured)
-    };
+    let mut keep =
+        |results: Results, measured: &Result<Ended, Error>| keep_as_requested(args, &results, measured);
     let (measured, kept) = measure_and_keep(&mut keep, &plan, &mut live, &progress, results, start);
     drop(live.open.take());
     let restored = live.admin.restore();

@@ -102,8 +102,7 @@ pub fn kernel_mutex_2011(figures: impl Fn(&str, u32, u32) -> (f64, f64)) -> Expe
             spins.extend([0, 8].map(|limit| cell(specimen, limit, threads)));
         }
     }
-    let parts =
-        vec![(kernel_mutex_2011::LIMITS, run(limits)), (kernel_mutex_2011::SPINS, run(spins))];
+    let parts = vec![(kernel_mutex_2011::LIMITS, run(limits)), (kernel_mutex_2011::SPINS, run(spins))];
     experiment(kernel_mutex_2011::NAME, parts)
 }
 

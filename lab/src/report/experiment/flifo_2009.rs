@@ -154,7 +154,8 @@ pub(super) fn missing(claims: &[String]) -> Vec<Claim> {
 
 fn vmstat_line(name: String, cell: &Cell) -> Vec<Field> {
     let median = |figure: fn(&Round) -> Option<f64>| cell.spread(figure).map(|spread| spread.median);
-    let figures = [median(|r| r.host.run_queue), median(|r| r.host.context_switches_per_s)].map(format::maybe);
+    let figures =
+        [median(|r| r.host.run_queue), median(|r| r.host.context_switches_per_s)].map(format::maybe);
     let shares = [
         median(|r| r.host.cpu_user),
         median(|r| r.host.cpu_system),

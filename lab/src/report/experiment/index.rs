@@ -2,7 +2,7 @@
 
 use comfy_table::Cell as Field;
 
-use super::{Study as _, buffer_pool_instances_2012, flifo_2009, kernel_mutex_2011, thread_concurrency_2009};
+use super::{buffer_pool_instances_2012, flifo_2009, kernel_mutex_2011, thread_concurrency_2009};
 use crate::report::Style;
 use crate::report::claims::{self, RATIOS_ONLY};
 use crate::report::iobench::linux_io_2012;
@@ -52,8 +52,10 @@ pub(crate) struct Entry {
 /// The index of the pages of all studies, with every claim.
 pub(crate) fn index(entries: &[Entry], machine: &Machine, command_line: &str, started_at: &str) -> String {
     let leads: String = entries.iter().map(|entry| page::lead(&entry.name, &sentence(entry))).collect();
-    let facts =
-        [("machine", format!("{}, {}", page::described(machine), machine.file_system)), ("started", started_at.into())];
+    let facts = [
+        ("machine", format!("{}, {}", page::described(machine), machine.file_system)),
+        ("started", started_at.into()),
+    ];
     let head = page::head("published studies", &leads, command_line, &facts);
     let sections: String = entries.iter().map(section).collect();
     let sections = format!("{sections}<ul class=\"plain\"><li>{RATIOS_ONLY}</li></ul>\n");

@@ -119,8 +119,9 @@ impl KernelMutex {
         let Some((run, most)) = found else { return missing(std::slice::from_ref(claim)) };
         let at = |specimen| cells::at(run, Which { workload: WORKLOAD, specimen, limit: 0 }, most);
         let both = at(PLAIN).zip(at(SPECIMEN));
-        let compared =
-            |figure: fn(&Round) -> Option<f64>| both.and_then(|(plain, array)| cells::ratio(plain, array, figure));
+        let compared = |figure: fn(&Round) -> Option<f64>| {
+            both.and_then(|(plain, array)| cells::ratio(plain, array, figure))
+        };
         let (rate, each) = (compared(throughput), compared(switches));
         vec![
             Claim::new(
@@ -198,8 +199,11 @@ impl KernelMutex {
             (data, "share of the best"),
             false,
         );
-        let labels: Vec<String> =
-            by_limit.concurrency.iter().map(|limit| if *limit == 0 { "none".into() } else { limit.to_string() }).collect();
+        let labels: Vec<String> = by_limit
+            .concurrency
+            .iter()
+            .map(|limit| if *limit == 0 { "none".into() } else { limit.to_string() })
+            .collect();
         drawn.spec["layout"]["xaxis"]["ticktext"] = labels.into();
         Some(drawn)
     }

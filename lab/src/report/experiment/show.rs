@@ -68,8 +68,7 @@ impl Report for ExperimentReport<'_> {
             ("machine", format!("{}, {}", page::described(&results.machine), results.machine.file_system)),
             ("started", format!("{}, took {:.0} s", results.started_at, results.elapsed_s)),
         ];
-        let head =
-            page::head("published study", &format!("{lead}{warnings}"), &results.command_line, &facts);
+        let head = page::head("published study", &format!("{lead}{warnings}"), &results.command_line, &facts);
         let mut page = Page::default();
         let table = claims::html(&judged, "here: median lowest..highest round");
         let figures = page.figures(study.charts(results), "");

@@ -95,7 +95,8 @@ impl Limits {
             .map(|workload| {
                 let cells = by_limit(run, workload, most);
                 let gain = gain(&cells);
-                let compared = format!("{workload}, 1 segment, {most} threads: best limit / no limit, throughput");
+                let compared =
+                    format!("{workload}, 1 segment, {most} threads: best limit / no limit, throughput");
                 Claim::new(claim, compared, None, gain, Verdict::of_side(gain, true))
                     .because(format!("best: {}", best(&cells)))
             })
@@ -104,9 +105,8 @@ impl Limits {
         let highest = cells::highest(run.cells.iter().filter(|cell| cell.key.workload == READ_WRITE));
         let at = highest.map(|cell| cell.key.threads);
         let cells_at = |threads| by_limit(run, READ_WRITE, threads);
-        let moved = at.and_then(|at| {
-            paired_ratio(&best_by_round(&cells_at(at)), &best_by_round(&cells_at(most)))
-        });
+        let moved =
+            at.and_then(|at| paired_ratio(&best_by_round(&cells_at(at)), &best_by_round(&cells_at(most))));
         let published = ThreadConcurrency2009::BEST_SPLIT / ThreadConcurrency2009::BEST;
         let at = at.unwrap_or(most);
         claims.push(
@@ -147,7 +147,8 @@ impl Limits {
         let Some((run, threads)) = found else { return missing(std::slice::from_ref(claim)) };
         let cells = by_limit(run, READ_WRITE, threads);
         let (gain, published) = (gain(&cells), ThreadConcurrency2009::GAIN);
-        let compared = format!("{READ_WRITE}, 128 segments, {threads} threads: best limit / no limit, throughput");
+        let compared =
+            format!("{READ_WRITE}, 128 segments, {threads} threads: best limit / no limit, throughput");
         vec![
             Claim::new(claim, compared, Some(published), gain, Verdict::of_ratio(gain, published))
                 .because(format!("best: {}", best(&cells))),
@@ -161,7 +162,10 @@ impl Limits {
         let found = parts.and_then(|(all, half)| Some((all, half, cells::most(half)?)));
         let Some((all, half, most)) = found else {
             let because = "measured without --quick, on two CPUs or more";
-            return missing(std::slice::from_ref(claim)).into_iter().map(|claim| claim.because(because)).collect();
+            return missing(std::slice::from_ref(claim))
+                .into_iter()
+                .map(|claim| claim.because(because))
+                .collect();
         };
         [READ_ONLY, READ_WRITE]
             .map(|workload| {
@@ -209,13 +213,8 @@ impl Study for Limits {
     }
 
     fn judge(&self, experiment: &ExperimentResults) -> Vec<Claim> {
-        [
-            self.one_segment(experiment),
-            self.split(experiment),
-            self.gain(experiment),
-            self.cores(experiment),
-        ]
-        .concat()
+        [self.one_segment(experiment), self.split(experiment), self.gain(experiment), self.cores(experiment)]
+            .concat()
     }
 
     fn charts(&self, experiment: &ExperimentResults) -> Vec<Chart> {

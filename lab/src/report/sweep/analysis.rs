@@ -98,12 +98,10 @@ fn by_workload<'a>(cells: &[&'a Cell]) -> Vec<Panel<'a>> {
     let mut panels: Vec<Panel<'a>> = Vec::new();
     for cell in cells {
         let key = &cell.key;
-        let found = panels
-            .iter()
-            .position(|p| {
-                (p.target, p.workload, p.specimen, p.front)
-                    == (&key.target, &key.workload, &key.specimen, &key.front)
-            });
+        let found = panels.iter().position(|p| {
+            (p.target, p.workload, p.specimen, p.front)
+                == (&key.target, &key.workload, &key.specimen, &key.front)
+        });
         let index = found.unwrap_or_else(|| {
             panels.push(Panel {
                 target: &key.target,

@@ -91,11 +91,7 @@ fn y_range(panel: &Panel<'_>) -> std::ops::Range<f64> {
     height(panel, bottom / 1.3)..height(panel, top * 1.3).max(height(panel, bottom) + 0.5)
 }
 
-fn draw(
-    panel: &Panel<'_>,
-    results: &Results,
-    root: &Drawing<'_>,
-) -> Result<(), Box<dyn std::error::Error>> {
+fn draw(panel: &Panel<'_>, results: &Results, root: &Drawing<'_>) -> Result<(), Box<dyn std::error::Error>> {
     headings(root, panel, results)?;
     let power = |threads: Option<&u32>| threads.map_or(0.0, |threads| f64::from(*threads).log2());
     let (first, last) = (power(panel.threads.first()), power(panel.threads.last()));

@@ -133,7 +133,8 @@ fn falling(measured: Option<Spread>, published: &Flifo2009) -> Comparison {
 }
 
 fn fewer_switches(measured: Option<Spread>, published: &Flifo2009, last: &str) -> Comparison {
-    let figure = published.flifo.vmstat.context_switches_per_s / published.original.vmstat.context_switches_per_s;
+    let figure =
+        published.flifo.vmstat.context_switches_per_s / published.original.vmstat.context_switches_per_s;
     let verdict = Verdict::of_ratio(measured, figure);
     let tail = match verdict {
         Verdict::Holds => "the machine switches far less here too",

@@ -291,7 +291,8 @@ fn published_table(comparisons: &[Comparison], style: Style) -> Table {
     let mut table = table(style);
     table.set_header(["", "published", "here", ""]);
     for comparison in comparisons {
-        let field = comparison.verdict.map_or_else(|| Field::new(""), |verdict| verdict_field(verdict, style));
+        let field =
+            comparison.verdict.map_or_else(|| Field::new(""), |verdict| verdict_field(verdict, style));
         table.add_row([
             Field::new(comparison.claim),
             Field::new(comparison.published.map_or("-".into(), |p| format!("{p:.2}"))),

@@ -49,11 +49,7 @@ impl KernelMutex2011 {
         if by_limit.concurrency.first() != Some(&0) || by_limit.concurrency.len() < 2 {
             return Err(invalid(format!("{NAME}.at_256_threads.concurrency must begin with 0")));
         }
-        check_curve(
-            &format!("{NAME}.at_256_threads"),
-            &by_limit.throughput,
-            by_limit.concurrency.len(),
-        )?;
+        check_curve(&format!("{NAME}.at_256_threads"), &by_limit.throughput, by_limit.concurrency.len())?;
         check_curve(&format!("{NAME}.concurrency_0"), &study.concurrency_0, study.threads.len())?;
         let limited = study.threads.iter().filter(|threads| **threads >= 8).count();
         let name = format!("{NAME}.concurrency_8_from_8_threads");

@@ -51,7 +51,10 @@ mod tests {
         let record = of_experiment(&run);
         assert_eq!((record.settings["scale"].as_str(), record.command.as_str()), ("scale quick", "flifo"));
         let [more, less] = &record.claims[..] else { panic!("{:?}", record.claims) };
-        assert_eq!((more.published, more.median, more.high, more.n), (Some(3.0), Some(2.0), Some(4.0), Some(3)));
+        assert_eq!(
+            (more.published, more.median, more.high, more.n),
+            (Some(3.0), Some(2.0), Some(4.0), Some(3))
+        );
         assert_eq!((more.verdict.as_str(), less.verdict.as_str()), ("holds here", "not measured"));
         assert_eq!((less.median, less.n), (None, None));
     }

@@ -76,7 +76,9 @@ impl FromStr for Specimen {
         };
         match spins {
             Some(spins) if spins <= SPINS_MAX => Ok(Specimen::KernelMutex { spins }),
-            _ => Err(format!("kernel-mutex takes 0 to {SPINS_MAX} rounds of spinning, as in kernel-mutex:30")),
+            _ => {
+                Err(format!("kernel-mutex takes 0 to {SPINS_MAX} rounds of spinning, as in kernel-mutex:30"))
+            }
         }
     }
 }
@@ -228,7 +230,8 @@ mod tests {
         }
         assert_eq!("kernel-mutex".parse(), Ok(Specimen::KERNEL_MUTEX));
         assert_eq!("kernel-mutex:7".parse(), Ok(Specimen::KernelMutex { spins: 7 }));
-        for wrong in ["", "kernel", "kernel-mutex:", "kernel-mutex:x", "kernel-mutex:10001", "kernel-futex:1"] {
+        for wrong in ["", "kernel", "kernel-mutex:", "kernel-mutex:x", "kernel-mutex:10001", "kernel-futex:1"]
+        {
             assert!(wrong.parse::<Specimen>().is_err(), "{wrong}");
         }
     }
@@ -256,7 +259,7 @@ mod tests {
         second.read();
         assert_eq!((second.view.clone(), locks()), (vec![1, 2], 0), "a view is kept to the end");
         drop(second);
-        assert_eq!(active(), []);
+        assert!(active().is_empty());
     }
 
     #[test]

@@ -130,7 +130,8 @@ mod tests {
         const TURNS: u64 = 3_000;
         for spins in [0, 1, 30] {
             within_a_minute(move || {
-                let (array, inside, done) = (SyncArray::new(spins), AtomicBool::new(false), AtomicU64::new(0));
+                let (array, inside, done) =
+                    (SyncArray::new(spins), AtomicBool::new(false), AtomicU64::new(0));
                 thread::scope(|scope| {
                     for thread in 0..THREADS {
                         let (array, inside, done) = (&array, &inside, &done);

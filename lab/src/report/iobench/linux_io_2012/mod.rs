@@ -6,11 +6,11 @@ mod verdict;
 
 use std::fmt::Write as _;
 
+use crate::report::Style;
 use crate::report::claims as comparison;
 use crate::report::claims::RATIOS_ONLY;
 use crate::report::page::escape;
 use crate::report::table::{bold, right_aligned, table};
-use crate::report::Style;
 use crate::results::claims::Claim;
 use crate::results::io::IoResults;
 use crate::results::published::linux_io_2012::LinuxIo2012;
@@ -83,8 +83,5 @@ fn share(share: Option<f64>) -> String {
 }
 
 fn about(study: &LinuxIo2012) -> String {
-    format!(
-        "Source: {}, {}, with {}; {}.",
-        study.title.name, study.title.year, study.tool, study.server
-    )
+    format!("Source: {}, {}, with {}; {}.", study.title.name, study.title.year, study.tool, study.server)
 }
