@@ -61,10 +61,16 @@ fn dbt2_counts_its_transactions_and_uses_its_data_again() {
     assert_eq!(succeeds(&mut command), "");
     let saved = results(&json);
     assert_eq!(saved["cells"].as_array().unwrap().len(), 4);
-    assert_eq!((&saved["settings"]["mix"], &saved["settings"]["quirks"]), (&"45,43,4,4,4".into(), &true.into()));
+    assert_eq!(
+        (&saved["settings"]["mix"], &saved["settings"]["quirks"]),
+        (&"45,43,4,4,4".into(), &true.into())
+    );
     for round in rounds(&saved) {
         let kinds = kinds(round);
-        assert_eq!(kinds.iter().map(|(name, _)| *name).collect::<Vec<_>>(), ["new-order", "payment", "order-status", "delivery", "stock-level"]);
+        assert_eq!(
+            kinds.iter().map(|(name, _)| *name).collect::<Vec<_>>(),
+            ["new-order", "payment", "order-status", "delivery", "stock-level"]
+        );
         let per_minute = round["new_orders_per_minute"].as_f64().unwrap();
         let counted = kinds[0].1 as f64 * 60.0 / round["elapsed_s"].as_f64().unwrap();
         assert!(per_minute > 0.0 && (per_minute - counted).abs() < 1e-6 * counted, "{per_minute} {counted}");

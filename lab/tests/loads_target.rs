@@ -51,7 +51,9 @@ fn dbt2_over_both_protocols_ends_consistent_and_finds_what_is_not() {
     let aborted = server.sql("SHOW GLOBAL STATUS LIKE 'Aborted_clients'");
     assert_eq!(aborted, "Aborted_clients\t0", "goodbyes are said");
 
-    server.sql("DELETE FROM sbtest.order_line WHERE ol_w_id = 1 AND ol_d_id = 3 AND ol_o_id = 7 AND ol_number = 1");
+    server.sql(
+        "DELETE FROM sbtest.order_line WHERE ol_w_id = 1 AND ol_d_id = 3 AND ol_o_id = 7 AND ol_number = 1",
+    );
     let words = ["consistency condition 4: district 3 of warehouse 1"];
     fails(&mut dbt2(&server, &["--users", "1"]), 3, &words);
 

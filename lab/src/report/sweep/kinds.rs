@@ -79,3 +79,55 @@ pub(super) fn charts(panel: &Panel<'_>) -> Vec<Chart> {
         .into_iter()
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::golden::golden;
+    use crate::report::sweep::{analysis, fixture};
+    use crate::results::Results;
+
+    const PLAIN: Style = Style { colour: false, width: 120 };
+
+    /// Rounds of two kinds: of five transactions four are of the first.
+    fn with_kinds() -> Results {
+        let mut results = fixture::writing();
+        for cell in &mut results.cells {
+            for round in &mut cell.rounds {
+                let kind = |name: &str, share: f64, p50_ms: f64| KindFigures {
+                    kind: name.into(),
+                    committed: (round.transactions as f64 * share) as u64,
+                    rolled_back: 3,
+                    retries: 2,
+                    transactions_per_s: round.transactions_per_s * share,
+                    share: Some(share),
+                    p50_ms: Some(p50_ms),
+                    p95_ms: Some(2.0 * p50_ms),
+                    p99_ms: Some(3.0 * p50_ms),
+                    max_ms: Some(9.0 * p50_ms),
+                };
+                round.kinds = vec![kind("new-order", 0.8, 4.0), kind("payment", 0.2, 1.0)];
+                round.new_orders_per_minute = Some(round.transactions_per_s * 0.8 * 60.0);
+            }
+        }
+        results
+    }
+
+    #[test]
+    fn kinds_are_shown_where_there_are_some() {
+        let (without, with) = (fixture::writing(), with_kinds());
+        let (without, with) = (analysis::panels(&without), analysis::panels(&with));
+        assert!(!are_in(&without[0]) && !has_new_orders(&without[0]) && charts(&without[0]).is_empty());
+        assert!(are_in(&with[0]) && has_new_orders(&with[0]));
+        assert_eq!(charts(&with[0])[0].title, "New orders (NOTPM)");
+    }
+
+    #[test]
+    fn a_row_for_each_kind_of_a_cell() {
+        let results = with_kinds();
+        let panels = analysis::panels(&results);
+        let curves = panels[0].curves.iter().take(2);
+        let rows = curves.map(|curve| (curve, curve.cells[0]));
+        golden("sweep-kinds", &table(rows, PLAIN).to_string());
+    }
+}
