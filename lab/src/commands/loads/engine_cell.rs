@@ -155,5 +155,5 @@ pub(crate) fn check_limits(args: &LoadArgs, plan: &Plan) -> Result<(), Error> {
     limits::threads(users + u64::from(args.instances), FEWER)?;
     limits::stacks(users, STACK_BYTES as u64, FEWER)?;
     // Touched stack, kernel objects, histograms.
-    limits::memory(args.buffer_pool.0, users * (192 << 10))
+    limits::memory(args.buffer_pool.0, users * (128 << 10))
 }
