@@ -12,9 +12,9 @@ use server::Server;
 const SHORT: [&str; 10] =
     ["--users", "1,8", "--time", "0.4", "--warmup", "0.1", "--rounds", "1", "--policy", "none"];
 
-fn dbt2(server: &Server, more: &[&str]) -> Command {
+fn dbt2(server: &Server, warehouses: &str, more: &[&str]) -> Command {
     let mut command = flifo();
-    command.args(["dbt2", "--population", "small", "--warehouses", "1"]).args(SHORT);
+    command.args(["dbt2", "--population", "small", "--warehouses", warehouses]).args(SHORT);
     command.args(["--target", &server.app(), "--admin-target", &server.root()]).args(more);
     command
 }
@@ -35,7 +35,7 @@ fn dbt2_over_both_protocols_ends_consistent_and_finds_what_is_not() {
     let temp = tempfile::tempdir().unwrap();
     for protocol in ["prepared", "text"] {
         let json = temp.path().join(protocol);
-        let mut command = dbt2(&server, &["--protocol", protocol]);
+        let mut command = dbt2(&server, "1", &["--protocol", protocol]);
         assert_eq!(succeeds(command.arg("--json").arg(&json)), "");
         let saved = results(&json);
         for cell in saved["cells"].as_array().unwrap() {
@@ -47,7 +47,7 @@ fn dbt2_over_both_protocols_ends_consistent_and_finds_what_is_not() {
         }
     }
     // The middle customer or the first, and remote lines or not: both ways end consistent.
-    assert_eq!(succeeds(&mut dbt2(&server, &["--quirks"])), "");
+    assert_eq!(succeeds(&mut dbt2(&server, "1", &["--quirks"])), "");
     let aborted = server.sql("SHOW GLOBAL STATUS LIKE 'Aborted_clients'");
     assert_eq!(aborted, "Aborted_clients\t0", "goodbyes are said");
 
@@ -55,15 +55,15 @@ fn dbt2_over_both_protocols_ends_consistent_and_finds_what_is_not() {
         "DELETE FROM sbtest.order_line WHERE ol_w_id = 1 AND ol_d_id = 3 AND ol_o_id = 7 AND ol_number = 1",
     );
     let words = ["consistency condition 4: district 3 of warehouse 1"];
-    fails(&mut dbt2(&server, &["--users", "1"]), 3, &words);
+    fails(&mut dbt2(&server, "1", &[]), 3, &words);
 
     // Other data are the user's; a load that was cut off is done again.
-    fails(&mut dbt2(&server, &["--warehouses", "2"]), 5, &["holds other data", "drop it"]);
+    fails(&mut dbt2(&server, "2", &[]), 5, &["holds other data", "drop it"]);
     server.sql("ALTER TABLE sbtest.item COMMENT='flifo dbt2: loading'");
-    let note = succeeds(&mut dbt2(&server, &[]));
+    let note = succeeds(&mut dbt2(&server, "1", &[]));
     assert!(note.contains("the last load was not completed"), "{note}");
     server.sql("ALTER TABLE sbtest.item COMMENT=''");
-    fails(&mut dbt2(&server, &[]), 5, &["item", "is not flifo's"]);
+    fails(&mut dbt2(&server, "1", &[]), 5, &["item", "is not flifo's"]);
 }
 
 #[test]
