@@ -54,14 +54,15 @@ pub(super) fn table<'p>(rows: impl Iterator<Item = (&'p Curve<'p>, &'p Cell)>, s
     for (curve, cell) in rows {
         for name in names(cell) {
             let median = |figure| spread(cell, name, figure).map(|spread| spread.median);
+            let count = |figure| median(figure).map_or("-".into(), |count| format!("{count:.0}"));
             table.add_row([
                 Field::new(cell.key.threads),
                 label(curve, &curve.label, style),
                 Field::new(name),
                 Field::new(format::maybe(median(|kind| Some(kind.transactions_per_s)))),
                 Field::new(format::percent(median(|kind| kind.share.map(|share| 100.0 * share)))),
-                Field::new(format::maybe(median(|kind| Some(kind.rolled_back as f64)))),
-                Field::new(format::maybe(median(|kind| Some(kind.retries as f64)))),
+                Field::new(count(|kind| Some(kind.rolled_back as f64))),
+                Field::new(count(|kind| Some(kind.retries as f64))),
                 Field::new(format::maybe(median(|kind| kind.p50_ms))),
                 Field::new(format::maybe(median(|kind| kind.p95_ms))),
                 Field::new(format::maybe(median(|kind| kind.p99_ms))),
