@@ -121,7 +121,7 @@ fn bad_input_is_refused_before_anything_is_made() {
     let data = temp.path().join("data");
     let cases: [(&[&str], &[&str]); 7] = [
         (&["--mix", "50,50"], &["five percentages that add up to 100"]),
-        (&["--think-time", "-1"], &["0 to 10"]),
+        (&["--think-time", "11"], &["0 to 10"]),
         (&["--users", "0"], &["connections must be a number"]),
         (&["--concurrency", "auto"], &["needs a server (--target)"]),
         (&["--protocol", "text"], &["--protocol is for a server"]),

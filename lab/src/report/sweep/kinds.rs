@@ -8,9 +8,29 @@ use super::tables::label;
 use crate::report::Style;
 use crate::report::chart::Chart;
 use crate::report::table::{right_aligned, table as plain_table};
-use crate::results::{Cell, KindFigures};
+use crate::results::{Cell, KindFigures, Results};
 use crate::support::format;
 use crate::support::statistics::Spread;
+
+/// The settings of a load with kinds, in one line; `None` for another run.
+pub(super) fn described(results: &Results) -> Option<String> {
+    let settings = &results.settings;
+    let objects = settings.objects.map(|objects| match settings.reads_per_write {
+        Some(0) => format!("{} objects, reads only", format::count(objects.into())),
+        reads => {
+            format!("{} objects, {} reads for each write", format::count(objects.into()), reads.unwrap_or(0))
+        }
+    });
+    let warehouses = settings.warehouses.map(|warehouses| {
+        let think_times = match settings.think_time_factor {
+            Some(factor) if factor > 0.0 => format!("think times x {factor}"),
+            _ => "no think times".into(),
+        };
+        let quirks = if settings.quirks == Some(true) { ", with DBT-2's quirks" } else { "" };
+        format!("{warehouses} warehouses, mix {}, {think_times}{quirks}", settings.mix)
+    });
+    warehouses.or(objects)
+}
 
 /// Whether a panel's workload has several kinds of transactions.
 pub(super) fn are_in(panel: &Panel<'_>) -> bool {
@@ -86,37 +106,12 @@ mod tests {
     use super::*;
     use crate::golden::golden;
     use crate::report::sweep::{analysis, fixture};
-    use crate::results::Results;
 
     const PLAIN: Style = Style { colour: false, width: 120 };
 
-    /// Rounds of two kinds: of five transactions four are of the first.
-    fn with_kinds() -> Results {
-        let mut results = fixture::writing();
-        for cell in &mut results.cells {
-            for round in &mut cell.rounds {
-                let kind = |name: &str, share: f64, p50_ms: f64| KindFigures {
-                    kind: name.into(),
-                    committed: (round.transactions as f64 * share) as u64,
-                    rolled_back: 3,
-                    retries: 2,
-                    transactions_per_s: round.transactions_per_s * share,
-                    share: Some(share),
-                    p50_ms: Some(p50_ms),
-                    p95_ms: Some(2.0 * p50_ms),
-                    p99_ms: Some(3.0 * p50_ms),
-                    max_ms: Some(9.0 * p50_ms),
-                };
-                round.kinds = vec![kind("new-order", 0.8, 4.0), kind("payment", 0.2, 1.0)];
-                round.new_orders_per_minute = Some(round.transactions_per_s * 0.8 * 60.0);
-            }
-        }
-        results
-    }
-
     #[test]
     fn kinds_are_shown_where_there_are_some() {
-        let (without, with) = (fixture::writing(), with_kinds());
+        let (without, with) = (fixture::writing(), fixture::kinds());
         let (without, with) = (analysis::panels(&without), analysis::panels(&with));
         assert!(!are_in(&without[0]) && !has_new_orders(&without[0]) && charts(&without[0]).is_empty());
         assert!(are_in(&with[0]) && has_new_orders(&with[0]));
@@ -124,8 +119,21 @@ mod tests {
     }
 
     #[test]
+    fn settings_in_one_line() {
+        let mut results = fixture::kinds();
+        assert_eq!(described(&results).unwrap(), "10 warehouses, mix 45,43,4,4,4, no think times");
+        (results.settings.think_time_factor, results.settings.quirks) = (Some(0.5), Some(true));
+        let line = described(&results).unwrap();
+        assert!(line.ends_with("think times x 0.5, with DBT-2's quirks"), "{line}");
+        results = fixture::writing();
+        assert_eq!(described(&results), None);
+        (results.settings.objects, results.settings.reads_per_write) = (Some(100), Some(1));
+        assert_eq!(described(&results).unwrap(), "100 objects, 1 reads for each write");
+    }
+
+    #[test]
     fn a_row_for_each_kind_of_a_cell() {
-        let results = with_kinds();
+        let results = fixture::kinds();
         let panels = analysis::panels(&results);
         let curves = panels[0].curves.iter().take(2);
         let rows = curves.map(|curve| (curve, curve.cells[0]));
