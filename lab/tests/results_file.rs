@@ -23,7 +23,7 @@ fn every_key_is_documented_and_every_documented_key_is_written() {
     let mut written = BTreeSet::new();
     let mut specimen = fixture::results();
     specimen.cells[0].key.specimen = "kernel-futex".into();
-    for results in [fixture::results(), fixture::bench(), fixture::server(), fixture::writing(), specimen] {
+    for results in [fixture::results(), fixture::bench(), fixture::server(), fixture::kinds(), specimen] {
         keys(&serde_json::from_str(&results.to_json()).unwrap(), &mut written);
     }
     assert!(written.len() > 70, "{written:?}");

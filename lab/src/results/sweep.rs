@@ -98,11 +98,11 @@ pub struct Settings {
     pub rollback_segments: Option<u32>,
     /// True if pages are written to the doublewrite area first.
     pub doublewrite: Option<bool>,
-    /// How pages are chosen for writing: `adaptive`, or `sequential` as in MySQL 5.6; empty for a server and in a bench.
+    /// Which pages were written when: `adaptive`, or `sequential` as in MySQL 5.6.
     pub flush_mode: String,
-    /// Pages per second that are written while the database is idle.
+    /// Pages per second written while no statement changed anything.
     pub io_capacity: Option<u32>,
-    /// Pages per second that are written for their age, at most.
+    /// Pages per second written because they were old, at most.
     pub io_capacity_max: Option<u32>,
     /// Row-lock waiters above which the scheduler admits fewer sessions; 0: no bound.
     pub lock_waiters_max: u32,

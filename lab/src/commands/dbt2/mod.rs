@@ -51,7 +51,7 @@ pub(crate) fn part(args: &Dbt2Args, command_line: String) -> (Option<Results>, R
 }
 
 /// The round with the figures of each kind of transaction.
-fn with_kinds(mut round: Round, counts: &Counts) -> Round {
+pub(crate) fn with_kinds(mut round: Round, counts: &Counts) -> Round {
     let new_orders = counts.kinds[TransactionKind::NewOrder as usize].committed;
     round.new_orders_per_minute = (round.elapsed_s > 0.0).then(|| new_orders as f64 * 60.0 / round.elapsed_s);
     with_names(round, counts, TransactionKind::ALL.map(TransactionKind::name))

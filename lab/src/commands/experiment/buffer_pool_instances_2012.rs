@@ -92,8 +92,8 @@ fn dbt2(setting: Setting, scale: Scale<'_>, larger: f64) -> Part {
         let redo = redo_capacity(setting.redo, earlier, (free_mib, fill_s, larger));
         let pages = match setting.pages {
             Pages::Unbounded => String::new(),
-            Pages::Enough => format!(" --io-capacity-max {}", pages_max(earlier, ENOUGH)),
-            Pages::Below => format!(" --io-capacity-max {}", pages_max(earlier, BELOW)),
+            Pages::Enough => io_capacity(pages_max(earlier, ENOUGH)),
+            Pages::Below => io_capacity(pages_max(earlier, BELOW)),
         };
         format!("--redo-capacity {redo}{pages}")
     };
@@ -115,6 +115,11 @@ fn redo_capacity(
         Redo::Large => (small * larger) as u64,
         Redo::Free => free_mib << 20,
     }
+}
+
+/// Half of it while the database is idle, as in the engine's defaults.
+fn io_capacity(max: u64) -> String {
+    format!(" --io-capacity {} --io-capacity-max {max}", (max / 2).max(PAGES_MIN as u64))
 }
 
 /// A multiple of the pages per second that the small log needs, from what was measured before.

@@ -32,7 +32,7 @@ pub(crate) struct Watched {
     series: Series,
 }
 
-/// Waits for the window's end and counts meanwhile; `None` after Ctrl-C, with the window cut.
+/// Reads the counters at both ends of the window, and in between; `None` after Ctrl-C, with the window cut.
 pub(crate) fn watch(database: &Database, admission: &Admission, window: &Window) -> Option<Watched> {
     // An error of a user, or Ctrl-C, closes the window early: the sleeps look for that.
     let mut is_interrupted = interrupt::sleep_until(|| window.start_ns().min(window.end_ns()));
@@ -150,7 +150,7 @@ pub(crate) fn settings(args: &LoadArgs, plan: &Plan, database: &Database) -> Set
         redo_capacity_bytes: Some(config.redo_capacity_bytes),
         rollback_segments: Some(config.rollback_segments),
         doublewrite: Some(config.doublewrite),
-        flush_mode: config.flush_mode.to_string(),
+        flush_mode: config.flush_mode.name().into(),
         io_capacity: Some(config.io_capacity),
         io_capacity_max: Some(config.io_capacity_max),
         ..Settings::default()
@@ -165,5 +165,5 @@ pub(crate) fn check_limits(args: &LoadArgs, plan: &Plan) -> Result<(), Error> {
     limits::threads(users + u64::from(args.instances), FEWER)?;
     limits::stacks(users, STACK_BYTES as u64, FEWER)?;
     // Touched stack, kernel objects, histograms.
-    limits::memory(args.buffer_pool.0, users * (192 << 10))
+    limits::memory(args.buffer_pool.0, users * (128 << 10))
 }

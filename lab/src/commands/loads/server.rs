@@ -21,7 +21,7 @@ use crate::support::progress::Progress;
 use crate::support::{interrupt, limits};
 
 const FEWER: &str = "fewer --users";
-/// The last reading of the counters comes so long before the users stop.
+/// Time from the last reading of the counters to the window's end, when users begin to stop.
 const LAST_READING_NS: u64 = 50_000_000;
 
 /// A server that is measured.

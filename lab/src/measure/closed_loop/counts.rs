@@ -5,6 +5,11 @@ use histogram::Histogram;
 use super::End;
 use crate::measure::frontend::{LATENCY_NS_MAX, Window, WindowCounters};
 
+/// Buckets of a kind's histogram at most 1/32 wide, relative to their value: each user has one for each kind.
+const GROUPING_POWER: u8 = 5;
+const MAX_VALUE_POWER: u8 = 40;
+const _: () = assert!(LATENCY_NS_MAX < 1 << MAX_VALUE_POWER);
+
 /// Counters of one window.
 #[derive(Debug, Clone)]
 pub struct Counts {
@@ -74,7 +79,8 @@ impl Counts {
             committed: 0,
             rolled_back: 0,
             retries: 0,
-            latency_ns: all.latency_ns.clone(),
+            latency_ns: Histogram::new(GROUPING_POWER, MAX_VALUE_POWER)
+                .expect("constants that fit each other"),
             latency_ns_max: 0,
         };
         Counts { all, kinds: vec![kind; kinds], account: Account::default() }

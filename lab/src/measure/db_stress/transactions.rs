@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::ops::ControlFlow;
 
-use flifo_engine::row::{Prefix, Value};
+use flifo_engine::row::{Prefix, Row, Value};
 use flifo_engine::{Database, Isolation, Result as EngineResult, Session, TypedTable};
 
 use super::population::{date, history_row, object_ref, text};
@@ -93,9 +93,9 @@ impl<'s> Executor<'s> {
         let mut txn = self.session.begin(Isolation::ReadCommitted);
         let _statement = txn.statement()?;
         let object = tables.object.get(&mut txn, &object_ref(object))?.ok_or_else(missing)?;
-        let section = object.get(schema::object::REF_SECTION)?.as_text().unwrap_or_default();
+        let section = text_of(&object, schema::object::REF_SECTION)?;
         let section = tables.section.get(&mut txn, section)?.ok_or_else(missing)?;
-        let zone = section.get(schema::section::REF_ZONE)?.as_text().unwrap_or_default();
+        let zone = text_of(&section, schema::section::REF_ZONE)?;
         black_box(tables.zone.get(&mut txn, zone)?.ok_or_else(missing)?);
         self.statements += 1;
         Ok(())
@@ -165,6 +165,11 @@ impl<'s> Executor<'s> {
         })?;
         Ok(txn.commit()?)
     }
+}
+
+/// A text of a row; the schema has its type.
+fn text_of(row: &Row, column: usize) -> EngineResult<&str> {
+    Ok(row.get(column)?.as_text().unwrap_or_default())
 }
 
 fn missing() -> Error {

@@ -83,7 +83,7 @@ impl Executor<'_> {
             }
             Input::Delivery { warehouse, carrier } => self.delivery(*warehouse, *carrier)?,
             Input::StockLevel { warehouse, district, threshold } => {
-                let next = integer_of(&self.row(Sql::NextOrder, [*warehouse, *district])?, 0)?;
+                let next: u32 = integer_of(&self.row(Sql::NextOrder, [*warehouse, *district])?, 0)?;
                 let first = next.saturating_sub(RECENT_ORDERS);
                 self.row(Sql::LowStock, [*warehouse, *district, first, next, *threshold])?;
                 End::Committed

@@ -234,7 +234,7 @@ impl<'s> Executor<'s> {
             Ok(row.set(orders::O_CARRIER_ID, carrier)?)
         })?;
         found(there, "orders")?;
-        let (mut sum, mut lines) = (0, 0);
+        let (mut sum, mut lines) = (0, 0_u32);
         tables.order_line.scan(txn, Prefix((w, d, o)), |row| {
             sum += cents(row.get(order_line::OL_AMOUNT)).unwrap_or_default();
             lines += 1;

@@ -89,8 +89,8 @@ impl DataSet<'_> {
             has_failed: AtomicBool::new(false),
         };
         let threads = thread::available_parallelism().map_or(1, usize::from).min(self.tables.len());
+        let loaded = |rows| bar.set_position(rows);
         let ended: Vec<Result<(), Error>> = thread::scope(|scope| {
-            let loaded = |rows| bar.set_position(rows);
             let all: Vec<_> = (0..threads).map(|_| scope.spawn(|| loader.load_tables(&loaded))).collect();
             let panicked = |_| Err(Error::Panicked("while it loaded a table".into()));
             all.into_iter().map(|thread| thread.join().unwrap_or_else(panicked)).collect()

@@ -65,6 +65,9 @@ pub(crate) fn final_report(results: &Results, style: Style) -> String {
     if let Some(server) = server::described(results) {
         text += &format!("Server: {server}\n\n");
     }
+    if let Some(load) = kinds::described(results) {
+        text += &format!("Load: {load}\n\n");
+    }
     if let Some(engine) = changes::described(results).filter(|_| panels.iter().any(changes::are_in)) {
         text += &format!("Engine: {engine}\n\n");
     }
@@ -332,6 +335,7 @@ mod tests {
             ("sweep-report", fixture::results()),
             ("sweep-report-writing", fixture::writing()),
             ("sweep-report-server", fixture::server()),
+            ("sweep-report-kinds", fixture::kinds()),
         ];
         for (name, results) in reports {
             let text = final_report(&results, PLAIN);

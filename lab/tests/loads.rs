@@ -1,0 +1,141 @@
+//! `flifo dbt2` and `flifo db-stress` on the embedded engine: figures, data that are used again, a killed run, bad input.
+
+mod common;
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use common::{fails, flifo, results, succeeds};
+use serde_json::Value;
+
+/// Options of a run that takes a second or two.
+const SHORT: [&str; 10] =
+    ["--warmup", "0.1", "--rounds", "1", "--buffer-pool", "32M", "--instances", "2", "--data-files", "2"];
+
+fn dbt2(dir: &Path, warehouses: &str, more: &[&str]) -> Command {
+    let mut command = flifo();
+    command.args(["dbt2", "--population", "small", "--warehouses", warehouses]).args(SHORT);
+    command.arg("--data").arg(dir).args(more);
+    command
+}
+
+fn db_stress(dir: &Path, more: &[&str]) -> Command {
+    let mut command = flifo();
+    command.args(["db-stress", "--objects", "50", "--users", "1,16", "--time", "0.3"]).args(SHORT);
+    command.arg("--data").arg(dir).args(more);
+    command
+}
+
+fn rounds(json: &Value) -> impl Iterator<Item = &Value> {
+    let cells = json["cells"].as_array().unwrap();
+    cells.iter().flat_map(|cell| cell["rounds"].as_array().unwrap())
+}
+
+fn kinds(round: &Value) -> Vec<(&str, u64)> {
+    let kinds = round["kinds"].as_array().unwrap();
+    kinds.iter().map(|kind| (kind["kind"].as_str().unwrap(), kind["committed"].as_u64().unwrap())).collect()
+}
+
+#[test]
+fn dbt2_counts_its_transactions_and_uses_its_data_again() {
+    let temp = tempfile::tempdir().unwrap();
+    let (json, html) = (temp.path().join("r.json"), temp.path().join("r.html"));
+    let data = temp.path().join("data");
+    let mut command = dbt2(&data, "2", &["--users", "1,16", "--time", "0.3", "--quirks"]);
+    command.arg("--json").arg(&json).arg("--html").arg(&html);
+    assert_eq!(succeeds(&mut command), "");
+    let saved = results(&json);
+    assert_eq!(saved["cells"].as_array().unwrap().len(), 4);
+    assert_eq!(
+        (&saved["settings"]["mix"], &saved["settings"]["quirks"]),
+        (&"45,43,4,4,4".into(), &true.into())
+    );
+    for round in rounds(&saved) {
+        let kinds = kinds(round);
+        assert_eq!(
+            kinds.iter().map(|(name, _)| *name).collect::<Vec<_>>(),
+            ["new-order", "payment", "order-status", "delivery", "stock-level"]
+        );
+        let per_minute = round["new_orders_per_minute"].as_f64().unwrap();
+        let counted = kinds[0].1 as f64 * 60.0 / round["elapsed_s"].as_f64().unwrap();
+        assert!(per_minute > 0.0 && (per_minute - counted).abs() < 1e-6 * counted, "{per_minute} {counted}");
+        assert!(round["statements"].as_u64() > round["transactions"].as_u64());
+        assert_eq!(round["redo_hard_stops"], 0);
+    }
+    assert!(std::fs::read_to_string(&html).unwrap().contains("New orders (NOTPM)"));
+    let output = flifo().arg("report").arg(&json).output().unwrap();
+    let report = String::from_utf8_lossy(&output.stdout);
+    assert!(report.contains("New orders committed per minute") && report.contains("stock-level"), "{report}");
+
+    assert_eq!(
+        succeeds(&mut dbt2(&data, "2", &["--users", "3", "--time", "0.1", "--mix", "0,0,50,0,50"])),
+        "",
+        "the same data"
+    );
+    let note = succeeds(&mut dbt2(&data, "1", &["--users", "3", "--time", "0.1"]));
+    assert!(note.contains("warehouses = 2, not 1: loading again"), "{note}");
+}
+
+#[test]
+fn a_killed_run_leaves_data_that_the_next_one_finds_consistent() {
+    let temp = tempfile::tempdir().unwrap();
+    let mut running = dbt2(temp.path(), "2", &["--users", "16", "--policy", "flifo", "--time", "60"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    // The heading comes when the data are loaded, just before the first transaction.
+    let mut heading = String::new();
+    BufReader::new(running.stdout.take().unwrap()).read_line(&mut heading).unwrap();
+    assert!(heading.contains("statements/s"), "{heading}");
+    std::thread::sleep(Duration::from_millis(700));
+    running.kill().unwrap();
+    running.wait().unwrap();
+    // It recovers, and checks the conditions at its end.
+    assert_eq!(
+        succeeds(&mut dbt2(temp.path(), "2", &["--users", "2", "--policy", "none", "--time", "0.1"])),
+        ""
+    );
+}
+
+#[test]
+fn db_stress_reads_and_writes() {
+    let temp = tempfile::tempdir().unwrap();
+    let json = temp.path().join("r.json");
+    let data = temp.path().join("data");
+    for (rw, has_writes) in [("1", true), ("0", false)] {
+        assert_eq!(succeeds(db_stress(&data, &["--rw", rw]).arg("--json").arg(&json)), "");
+        for round in rounds(&results(&json)) {
+            let kinds = kinds(round);
+            assert_eq!((kinds[0].0, kinds[1].0), ("read", "write"));
+            assert!(kinds[0].1 > 0 && (kinds[1].1 > 0) == has_writes, "{kinds:?}");
+        }
+    }
+}
+
+#[test]
+fn bad_input_is_refused_before_anything_is_made() {
+    let temp = tempfile::tempdir().unwrap();
+    let data = temp.path().join("data");
+    let cases: [(&[&str], &[&str]); 7] = [
+        (&["--mix", "50,50"], &["five percentages that add up to 100"]),
+        (&["--think-time", "11"], &["0 to 10"]),
+        (&["--users", "0"], &["connections must be a number"]),
+        (&["--concurrency", "auto"], &["needs a server (--target)"]),
+        (&["--protocol", "text"], &["--protocol is for a server"]),
+        (&["--redo-capacity", "1M"], &["outside 4M to"]),
+        (&["--json", "/nowhere/r.json"], &["/nowhere/r.json"]),
+    ];
+    for (options, words) in cases {
+        let code = if options[0] == "--json" { 1 } else { 2 };
+        fails(&mut dbt2(&data, "1", options), code, words);
+        assert!(!data.exists(), "{options:?}");
+    }
+    fails(&mut dbt2(&data, "0", &[]), 2, &["warehouses must be a number from 1 to"]);
+    let mut none = flifo();
+    none.args(["db-stress", "--objects", "0"]);
+    fails(&mut none, 2, &["objects must be a number from 1 to"]);
+    fails(&mut dbt2(&data, "1", &["--io-capacity", "900000"]), 2, &["io_capacity_max"]);
+}
