@@ -46,8 +46,7 @@ pub(super) fn run(
     );
     let before = data.account()?;
     let mut subject = Engine { args, plan, data: &data, open: None, acknowledged: Account::default() };
-    let (measured, kept) =
-        measure_and_keep(keep, plan, &mut subject, &progress, results, start);
+    let (measured, kept) = measure_and_keep(keep, plan, &mut subject, &progress, results, start);
     let acknowledged = subject.acknowledged;
     // The users' sessions end first.
     drop(subject);

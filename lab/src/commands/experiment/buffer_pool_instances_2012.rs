@@ -137,7 +137,11 @@ fn db_stress(instances: u32, scale: Scale<'_>) -> Part {
         common(scale, users)
     );
     let sized = |_: &ExperimentResults| String::new();
-    let load =
-        Load { command: "db-stress", folder: format!("db-stress-{objects}"), options, sized: Box::new(sized) };
+    let load = Load {
+        command: "db-stress",
+        folder: format!("db-stress-{objects}"),
+        options,
+        sized: Box::new(sized),
+    };
     Part { name: stress(instances), work: Work::Load(load) }
 }

@@ -92,11 +92,7 @@ pub(crate) struct Setup<'a> {
 }
 
 impl Part {
-    fn run(
-        &self,
-        setup: &Setup<'_>,
-        earlier: &ExperimentResults,
-    ) -> (Option<Results>, Result<Ended, Error>) {
+    fn run(&self, setup: &Setup<'_>, earlier: &ExperimentResults) -> (Option<Results>, Result<Ended, Error>) {
         match &self.work {
             Work::Load(load) => load.run(setup, earlier),
             Work::Sweep(sweep) => match sweep.args(setup) {
@@ -129,16 +125,12 @@ impl Load {
     }
 
     fn parsed(line: &[String]) -> Result<Command, Error> {
-        Cli::try_parse_from(line).map(|cli| cli.command).map_err(|error| {
-            Error::Usage(error.to_string().lines().next().unwrap_or_default().to_owned())
-        })
+        Cli::try_parse_from(line)
+            .map(|cli| cli.command)
+            .map_err(|error| Error::Usage(error.to_string().lines().next().unwrap_or_default().to_owned()))
     }
 
-    fn run(
-        &self,
-        setup: &Setup<'_>,
-        earlier: &ExperimentResults,
-    ) -> (Option<Results>, Result<Ended, Error>) {
+    fn run(&self, setup: &Setup<'_>, earlier: &ExperimentResults) -> (Option<Results>, Result<Ended, Error>) {
         let line = self.line(setup, earlier);
         let typed = line.join(" ");
         match Self::parsed(&line) {

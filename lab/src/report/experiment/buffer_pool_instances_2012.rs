@@ -233,8 +233,7 @@ impl Instances {
                 .because(format!("no drop: {LEVEL} of the mean or more"))
             })
             .into();
-        let fewer =
-            compared(experiment, (large(8), sequential(8, Redo::Small, Pages::Enough)), pages);
+        let fewer = compared(experiment, (large(8), sequential(8, Redo::Small, Pages::Enough)), pages);
         let used = spread(large(8), age);
         claims.push(Claim::new(
             claim,
@@ -308,7 +307,10 @@ impl Instances {
             let because = match adaptive.cell(experiment).and_then(stops) {
                 None => String::new(),
                 Some(stops) => {
-                    format!("{}; hard stops with adaptive: {stops}", self.waits_in_words(experiment, &[adaptive, sequential]))
+                    format!(
+                        "{}; hard stops with adaptive: {stops}",
+                        self.waits_in_words(experiment, &[adaptive, sequential])
+                    )
                 }
             };
             Claim::new(
@@ -324,9 +326,9 @@ impl Instances {
 
     /// `sync-flush waits/s: 0 and 1,234`.
     fn waits_in_words(&self, experiment: &ExperimentResults, settings: &[Setting]) -> String {
-        let each = settings.iter().map(|setting| {
-            format::maybe(setting.cell(experiment).and_then(|cell| median(cell, waits)))
-        });
+        let each = settings
+            .iter()
+            .map(|setting| format::maybe(setting.cell(experiment).and_then(|cell| median(cell, waits))));
         format!("sync-flush waits/s: {}", each.collect::<Vec<_>>().join(" and "))
     }
 
@@ -380,8 +382,14 @@ impl Study for Instances {
         }
         let x: Vec<u32> = points.iter().map(|(count, _)| *count).collect();
         let data = vec![lines::measured("here", &points, "transactions/s", 3)];
-        let note = "db_STRESS, a read for each write; median of the rounds, bars from the lowest to the highest.";
-        vec![chart(("By buffer pool instances", note), (&x, "instances"), (data, "transactions per second"), false)]
+        let note =
+            "db_STRESS, a read for each write; median of the rounds, bars from the lowest to the highest.";
+        vec![chart(
+            ("By buffer pool instances", note),
+            (&x, "instances"),
+            (data, "transactions per second"),
+            false,
+        )]
     }
 
     fn over_time(&self, experiment: &ExperimentResults) -> Vec<(String, Vec<(String, Vec<Graph>)>)> {
@@ -405,8 +413,16 @@ impl Study for Instances {
     fn tables(&self, experiment: &ExperimentResults, style: Style) -> Vec<(String, Table)> {
         let mut dbt2 = table(style);
         dbt2.set_header([
-            "DBT-2", "instances", "redo log", "pages/s max", "transact/s", "lowest second", "waits/s", "pages/s",
-            "age", "hard stops",
+            "DBT-2",
+            "instances",
+            "redo log",
+            "pages/s max",
+            "transact/s",
+            "lowest second",
+            "waits/s",
+            "pages/s",
+            "age",
+            "hard stops",
         ]);
         let percent = |share: Option<f64>| format::percent(share.map(|share| 100.0 * share));
         for setting in Self::settings(experiment) {
@@ -435,7 +451,10 @@ impl Study for Instances {
             ]);
         }
         vec![
-            ("Flushing: waits are for sync flushes, the age is the highest share of the redo log".into(), right_aligned(dbt2, 1)),
+            (
+                "Flushing: waits are for sync flushes, the age is the highest share of the redo log".into(),
+                right_aligned(dbt2, 1),
+            ),
             ("Instances".into(), right_aligned(stress, 0)),
         ]
     }
@@ -492,7 +511,9 @@ mod tests {
         assert_eq!(redo_bytes_per_s(&experiment), Some(10e6));
         assert_eq!(pages_needed_per_s(&experiment), Some(1_500.0));
         assert_eq!(redo_bytes_per_s(&ExperimentResults::default()), None);
-        assert!(verdicts(&ExperimentResults::default()).iter().all(|verdict| *verdict == Verdict::NotMeasured));
+        assert!(
+            verdicts(&ExperimentResults::default()).iter().all(|verdict| *verdict == Verdict::NotMeasured)
+        );
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Made-up experiments for tests; no figure in them was measured.
 
 use super::{buffer_pool_instances_2012, flifo_2009, kernel_mutex_2011, thread_concurrency_2009};
-use crate::results::experiment::{ExperimentResults, Part};
 use crate::report::sweep::fixture::series;
+use crate::results::experiment::{ExperimentResults, Part};
 use crate::results::{
     AdmissionFigures, CellKey, ChangeFigures, DiskFigures, HostFigures, Machine, Results, Round, Settings,
 };
@@ -165,8 +165,11 @@ pub(crate) fn buffer_pool_instances_2012(
         measured.settings.io_capacity_max = Some(2_000);
         measured
     };
-    let mut settings = vec![FREE, NEED, Setting { instances: 1, ..NEED }, Setting { pages: Pages::Below, ..NEED }];
-    for (redo, pages) in [(Redo::Small, Pages::Enough), (Redo::Small, Pages::Below), (Redo::Large, Pages::Enough)] {
+    let mut settings =
+        vec![FREE, NEED, Setting { instances: 1, ..NEED }, Setting { pages: Pages::Below, ..NEED }];
+    for (redo, pages) in
+        [(Redo::Small, Pages::Enough), (Redo::Small, Pages::Below), (Redo::Large, Pages::Enough)]
+    {
         settings.extend([1, 8].map(|instances| Setting { instances, redo, mode: Sequential, pages }));
     }
     let mut parts: Vec<(String, Results)> = settings

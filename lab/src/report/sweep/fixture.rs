@@ -6,8 +6,7 @@ use flifo_engine::WaitReason;
 use crate::results::{
     AdmissionFigures, CellKey, ChangeFigures, DiskFigures, EngineSecond, EntryFigures, Failure, Fairness,
     HostFigures, KindFigures, Machine, PerSecond, Point, RefusalFigures, Results, Round, Samples, Second,
-    Series,
-    ServerFigures, Settings, Variable,
+    Series, ServerFigures, Settings, Variable,
 };
 
 const ROUNDS: u32 = 5;
