@@ -35,7 +35,7 @@ const MANY_CPUS: u32 = 16;
 
 /// A redo log's size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Redo {
+pub enum Redo {
     /// It does not fill up: measures what the machine writes.
     Free,
     /// As 3 GB in the study.
@@ -46,7 +46,7 @@ pub(crate) enum Redo {
 
 /// How many pages may be written per second for their age.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Pages {
+pub enum Pages {
     /// As many as the engine allows by default.
     Unbounded,
     /// More than are needed, as in the study.
@@ -57,11 +57,11 @@ pub(crate) enum Pages {
 
 /// A setting of DBT-2, which is a part of the experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Setting {
-    pub(crate) instances: u32,
-    pub(crate) redo: Redo,
-    pub(crate) mode: FlushMode,
-    pub(crate) pages: Pages,
+pub struct Setting {
+    pub instances: u32,
+    pub redo: Redo,
+    pub mode: FlushMode,
+    pub pages: Pages,
 }
 
 /// The setting that shows how many pages the small redo log needs.

@@ -127,7 +127,7 @@ pub fn thread_concurrency_2009(figure: impl Fn(&str, &str, u32, u32) -> f64) -> 
 
 /// `figures` of (setting of dbt2, or none for db-stress; instances): transactions/s, lowest second as a share of the mean,
 /// sync-flush waits/s.
-pub(crate) fn buffer_pool_instances_2012(
+pub fn buffer_pool_instances_2012(
     figures: impl Fn(Option<buffer_pool_instances_2012::Setting>, u32) -> (f64, f64, u64),
 ) -> ExperimentResults {
     use buffer_pool_instances_2012::{FREE, NAME, NEED, Pages, Redo, Setting, stress};
