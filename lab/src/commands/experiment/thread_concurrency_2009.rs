@@ -27,12 +27,12 @@ fn parts(scale: Scale<'_>) -> Vec<Part> {
         Work::Sweep(Sweep { options: options(threads), rollback_segments, cpus })
     };
     let mut parts = vec![
-        Part { name: ONE_SEGMENT, work: sweep(1, None, &threads) },
-        Part { name: SPLIT, work: sweep(128, None, &threads) },
+        Part { name: ONE_SEGMENT.into(), work: sweep(1, None, &threads) },
+        Part { name: SPLIT.into(), work: sweep(128, None, &threads) },
     ];
     // The optimum with most threads is what is compared.
     let most = threads.iter().copied().max().into_iter().collect::<Vec<_>>();
     let half = half_of_the_cpus().filter(|_| scale.pick(false, true, true));
-    parts.extend(half.map(|cpus| Part { name: HALF_CPUS, work: sweep(128, Some(cpus), &most) }));
+    parts.extend(half.map(|cpus| Part { name: HALF_CPUS.into(), work: sweep(128, Some(cpus), &most) }));
     parts
 }
