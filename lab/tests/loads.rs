@@ -136,5 +136,12 @@ fn bad_input_is_refused_before_anything_is_made() {
     let mut none = flifo();
     none.args(["db-stress", "--objects", "0"]);
     fails(&mut none, 2, &["objects must be a number from 1 to"]);
+    let stat = rustix::fs::statvfs(temp.path()).unwrap();
+    if stat.f_bavail * stat.f_frsize < 1 << 40 {
+        let mut large = flifo();
+        large.args(["dbt2", "--warehouses", "10000"]).arg("--data").arg(&data);
+        fails(&mut large, 3, &["disk full", "free some space"]);
+        assert!(!data.join("dbt2").exists());
+    }
     fails(&mut dbt2(&data, "1", &["--io-capacity", "900000"]), 2, &["io_capacity_max"]);
 }
