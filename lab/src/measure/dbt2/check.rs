@@ -211,7 +211,7 @@ pub(crate) fn facts(
     };
     let threads = thread::available_parallelism().map_or(1, usize::from).min(scale.warehouses as usize);
     let found: Vec<Result<Vec<_>, Error>> = thread::scope(|scope| {
-        let all: Vec<_> = (0..threads).map(|_| scope.spawn(&work)).collect();
+        let all: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
         let panicked = |_| Err(Error::Panicked("while it read the tables".into()));
         all.into_iter().map(|thread| thread.join().unwrap_or_else(panicked)).collect()
     });

@@ -124,7 +124,7 @@ impl DataSet<'_> {
             }
         };
         let ended: Vec<Result<(), Error>> = thread::scope(|scope| {
-            let all: Vec<_> = (0..LOADERS.min(jobs)).map(|_| scope.spawn(&work)).collect();
+            let all: Vec<_> = (0..LOADERS.min(jobs)).map(|_| scope.spawn(work)).collect();
             let panicked = |_| Err(Error::Panicked("while it loaded a table".into()));
             all.into_iter().map(|thread| thread.join().unwrap_or_else(panicked)).collect()
         });

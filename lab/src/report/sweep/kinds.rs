@@ -7,6 +7,7 @@ use super::lines::of_figure;
 use super::tables::label;
 use crate::report::Style;
 use crate::report::chart::Chart;
+use crate::report::page::escape;
 use crate::report::table::{right_aligned, table as plain_table};
 use crate::results::{Cell, KindFigures, Results};
 use crate::support::format;
@@ -16,10 +17,8 @@ use crate::support::statistics::Spread;
 pub(super) fn described(results: &Results) -> Option<String> {
     let settings = &results.settings;
     let objects = settings.objects.map(|objects| match settings.reads_per_write {
-        Some(0) => format!("{} objects, reads only", format::count(objects.into())),
-        reads => {
-            format!("{} objects, {} reads for each write", format::count(objects.into()), reads.unwrap_or(0))
-        }
+        Some(0) => format!("objects: {objects}, reads only"),
+        reads => format!("objects: {objects}, reads for each write: {}", reads.unwrap_or_default()),
     });
     let warehouses = settings.warehouses.map(|warehouses| {
         let think_times = match settings.think_time_factor {
@@ -27,7 +26,7 @@ pub(super) fn described(results: &Results) -> Option<String> {
             _ => "no think times".into(),
         };
         let quirks = if settings.quirks == Some(true) { ", with DBT-2's quirks" } else { "" };
-        format!("{warehouses} warehouses, mix {}, {think_times}{quirks}", settings.mix)
+        format!("warehouses: {warehouses}, mix {}, {think_times}{quirks}", settings.mix)
     });
     warehouses.or(objects)
 }
@@ -55,42 +54,62 @@ fn spread(cell: &Cell, name: &str, figure: fn(&KindFigures) -> Option<f64>) -> O
     cell.spread(|round| round.kinds.iter().find(|kind| kind.kind == name).and_then(figure))
 }
 
+/// The columns of a kind, after threads and policy.
+const HEAD: [&str; 9] =
+    ["kind", "transact/s", "share", "rolled back", "run again", "p50 ms", "p95 ms", "p99 ms", "longest"];
+
+/// The fields of a cell's kind under [`HEAD`].
+fn fields(cell: &Cell, name: &str) -> [String; 9] {
+    let median = |figure| spread(cell, name, figure).map(|spread| spread.median);
+    let count = |figure| median(figure).map_or("-".into(), |count| format!("{count:.0}"));
+    [
+        name.into(),
+        format::maybe(median(|kind| Some(kind.transactions_per_s))),
+        format::percent(median(|kind| kind.share.map(|share| 100.0 * share))),
+        count(|kind| Some(kind.rolled_back as f64)),
+        count(|kind| Some(kind.retries as f64)),
+        format::maybe(median(|kind| kind.p50_ms)),
+        format::maybe(median(|kind| kind.p95_ms)),
+        format::maybe(median(|kind| kind.p99_ms)),
+        format::maybe(spread(cell, name, |kind| kind.max_ms).map(|spread| spread.max)),
+    ]
+}
+
 /// A row for each kind of each cell.
 pub(super) fn table<'p>(rows: impl Iterator<Item = (&'p Curve<'p>, &'p Cell)>, style: Style) -> Table {
     let mut table = plain_table(style);
-    table.set_header([
-        "threads",
-        "policy",
-        "kind",
-        "transact/s",
-        "share",
-        "rolled back",
-        "run again",
-        "p50 ms",
-        "p95 ms",
-        "p99 ms",
-        "longest",
-    ]);
+    table.set_header(["threads", "policy"].iter().chain(&HEAD));
     for (curve, cell) in rows {
         for name in names(cell) {
-            let median = |figure| spread(cell, name, figure).map(|spread| spread.median);
-            let count = |figure| median(figure).map_or("-".into(), |count| format!("{count:.0}"));
-            table.add_row([
-                Field::new(cell.key.threads),
-                label(curve, &curve.label, style),
-                Field::new(name),
-                Field::new(format::maybe(median(|kind| Some(kind.transactions_per_s)))),
-                Field::new(format::percent(median(|kind| kind.share.map(|share| 100.0 * share)))),
-                Field::new(count(|kind| Some(kind.rolled_back as f64))),
-                Field::new(count(|kind| Some(kind.retries as f64))),
-                Field::new(format::maybe(median(|kind| kind.p50_ms))),
-                Field::new(format::maybe(median(|kind| kind.p95_ms))),
-                Field::new(format::maybe(median(|kind| kind.p99_ms))),
-                Field::new(format::maybe(spread(cell, name, |kind| kind.max_ms).map(|spread| spread.max))),
-            ]);
+            let first = [Field::new(cell.key.threads), label(curve, &curve.label, style)];
+            table.add_row(first.into_iter().chain(fields(cell, name).map(Field::new)));
         }
     }
     right_aligned(table, 3)
+}
+
+/// The same of all cells, for the page; empty without kinds.
+pub(super) fn page_table(panel: &Panel<'_>) -> String {
+    if !are_in(panel) {
+        return String::new();
+    }
+    let head: String =
+        ["threads", "policy"].iter().chain(&HEAD).map(|name| format!("<th>{name}</th>")).collect();
+    let mut rows = String::new();
+    for &threads in &panel.threads {
+        for (curve, cell) in panel.curves.iter().filter_map(|curve| Some((curve, curve.at(threads)?))) {
+            for (place, name) in names(cell).into_iter().enumerate() {
+                let class = if place == 0 { " class=\"group\"" } else { "" };
+                let fields = fields(cell, name).map(|field| format!("<td>{}</td>", escape(&field))).concat();
+                rows +=
+                    &format!("<tr{class}><td>{threads}</td><td>{}</td>{fields}</tr>\n", escape(&curve.label));
+            }
+        }
+    }
+    format!(
+        "<div class=\"card\"><details open><summary>Transactions by kind: medians of the rounds, the longest response time of all</summary>\n\
+         <div class=\"scroll\" tabindex=\"0\"><table><thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody></table></div></details></div>\n"
+    )
 }
 
 /// The chart that only these panels have.
@@ -116,19 +135,23 @@ mod tests {
         assert!(!are_in(&without[0]) && !has_new_orders(&without[0]) && charts(&without[0]).is_empty());
         assert!(are_in(&with[0]) && has_new_orders(&with[0]));
         assert_eq!(charts(&with[0])[0].title, "New orders (NOTPM)");
+        assert_eq!(page_table(&without[0]), "");
+        // A row for each of two kinds of each cell, and the head.
+        let cells: usize = with[0].curves.iter().map(|curve| curve.cells.len()).sum();
+        assert_eq!(page_table(&with[0]).matches("<tr").count(), 1 + 2 * cells);
     }
 
     #[test]
     fn settings_in_one_line() {
         let mut results = fixture::kinds();
-        assert_eq!(described(&results).unwrap(), "10 warehouses, mix 45,43,4,4,4, no think times");
+        assert_eq!(described(&results).unwrap(), "warehouses: 10, mix 45,43,4,4,4, no think times");
         (results.settings.think_time_factor, results.settings.quirks) = (Some(0.5), Some(true));
         let line = described(&results).unwrap();
         assert!(line.ends_with("think times x 0.5, with DBT-2's quirks"), "{line}");
         results = fixture::writing();
         assert_eq!(described(&results), None);
         (results.settings.objects, results.settings.reads_per_write) = (Some(100), Some(1));
-        assert_eq!(described(&results).unwrap(), "100 objects, 1 reads for each write");
+        assert_eq!(described(&results).unwrap(), "objects: 100, reads for each write: 1");
     }
 
     #[test]

@@ -108,10 +108,11 @@ fn head(results: &Results, panels: &[Panel<'_>]) -> String {
 fn section(panel: &Panel<'_>, published: &Flifo2009, page: &mut Page) -> String {
     let card = published_card(&compare(panel, published), published);
     format!(
-        "<section>\n<h2>{}</h2>\n{}{}{}</section>\n",
+        "<section>\n<h2>{}</h2>\n{}{}{}{}</section>\n",
         escape(&panel.heading()),
         page.figures(charts(panel, published), &card),
         over_time(panel, page),
+        kinds::page_table(panel),
         cell_table(panel)
     )
 }
