@@ -39,13 +39,19 @@ pub(crate) fn published(claim: &Claim) -> String {
     claim.published.map_or("-".into(), |ratio| format!("{ratio:.2}"))
 }
 
+/// Whether the claim at `index` is the one before: a claim with several comparisons is written once.
+fn is_repeated(claims: &[Claim], index: usize) -> bool {
+    index > 0 && claims[index - 1].claim == claims[index].claim
+}
+
 /// Claims for a terminal: published, here, verdict, reason.
 pub(crate) fn text(claims: &[Claim], style: Style) -> Table {
     let mut table = table(style);
     table.set_header(["claim, and what is compared", "published", "here", "", "because"]);
-    for claim in claims {
+    for (index, claim) in claims.iter().enumerate() {
+        let text = if is_repeated(claims, index) { String::new() } else { format!("{}\n", claim.claim) };
         table.add_row([
-            Field::new(format!("{}\n[{}]", claim.claim, claim.compared)),
+            Field::new(format!("{text}[{}]", claim.compared)),
             Field::new(published(claim)),
             Field::new(format::ratio(claim.measured())),
             verdict_field(claim.verdict, style),
@@ -57,10 +63,13 @@ pub(crate) fn text(claims: &[Claim], style: Style) -> Table {
 
 /// Claims for a page; `here` names the column of the measured ratios.
 pub(crate) fn html(claims: &[Claim], here: &str) -> String {
-    let row = |claim: &Claim| {
+    let row = |(index, claim): (usize, &Claim)| {
+        let text = match is_repeated(claims, index) {
+            true => String::new(),
+            false => format!("{}<br>", escape(&claim.claim)),
+        };
         format!(
-            "<tr><td>{}<br><small>{}</small></td><td>{}</td><td>{}</td><td class=\"value {}\">{}</td><td>{}</td></tr>\n",
-            escape(&claim.claim),
+            "<tr><td>{text}<small>{}</small></td><td>{}</td><td>{}</td><td class=\"value {}\">{}</td><td>{}</td></tr>\n",
             escape(&claim.compared),
             published(claim),
             escape(&format::ratio(claim.measured())),
@@ -69,7 +78,7 @@ pub(crate) fn html(claims: &[Claim], here: &str) -> String {
             escape(&claim.because)
         )
     };
-    let rows: String = claims.iter().map(row).collect();
+    let rows: String = claims.iter().enumerate().map(row).collect();
     format!(
         "<div class=\"scroll\" tabindex=\"0\"><table class=\"words told\"><thead><tr><th>claim</th><th>published</th>\
          <th>{}</th><th></th><th>because</th></tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n",
@@ -120,6 +129,19 @@ mod tests {
         assert!(text(&[claim(Verdict::DoesNotHold)], coloured).to_string().contains("\x1b["));
         let page = html(&[claim(Verdict::DoesNotHold)], "here");
         assert!(page.contains("more &lt;here&gt;") && page.contains("value fails"), "{page}");
+    }
+
+    #[test]
+    fn a_claim_with_several_comparisons_is_written_once() {
+        let claims = [claim(Verdict::Holds), claim(Verdict::DoesNotHold)];
+        let shown = text(&claims, Style { colour: false, width: 120 }).to_string();
+        assert_eq!(
+            (shown.matches("more <here>").count(), shown.matches("[a / b]").count()),
+            (1, 2),
+            "{shown}"
+        );
+        let page = html(&claims, "here");
+        assert_eq!((page.matches("more &lt;here&gt;").count(), page.matches("a / b").count()), (1, 2));
     }
 
     #[test]

@@ -155,7 +155,14 @@ mod tests {
 
     #[test]
     fn no_step_follows_one_after_whose_window_ctrl_c_came() {
-        assert_eq!(measured("--threads 1 --policy none,fifo"), (Ended::Interrupted, 1, 1));
-        assert_eq!(measured("--threads 1 --policy none --rounds 1"), (Ended::Done, 1, 1), "it was the last");
+        assert_eq!(
+            measured("--threads 1 --workload point-select --policy none,fifo"),
+            (Ended::Interrupted, 1, 1)
+        );
+        assert_eq!(
+            measured("--threads 1 --workload point-select --policy none --rounds 1"),
+            (Ended::Done, 1, 1),
+            "it was the last"
+        );
     }
 }

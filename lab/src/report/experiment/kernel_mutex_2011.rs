@@ -282,13 +282,20 @@ impl Study for KernelMutex {
     }
 }
 
-/// A row for each number of threads, a column for each selection.
+/// With more columns than these the spread does not fit a terminal.
+const COLUMNS_WITH_SPREAD: usize = 6;
+
+/// A row for each number of threads, a column for each selection: throughput with its spread, if there is room.
 pub(super) fn by_threads(run: &Results, columns: &[(String, Which<'_>)], style: Style) -> Table {
     let mut table = table(style);
     table.set_header(std::iter::once("threads").chain(columns.iter().map(|(name, _)| name.as_str())));
     for threads in cells::values(run, |cell| cell.key.threads) {
         let figure = |(_, which): &(String, Which<'_>)| {
-            Field::new(format::with_spread(cells::at(run, *which, threads).and_then(Cell::throughput)))
+            let throughput = cells::at(run, *which, threads).and_then(Cell::throughput);
+            Field::new(match columns.len() > COLUMNS_WITH_SPREAD {
+                true => format::maybe(throughput.map(|throughput| throughput.median)),
+                false => format::with_spread(throughput),
+            })
         };
         table.add_row(std::iter::once(Field::new(threads)).chain(columns.iter().map(figure)));
     }

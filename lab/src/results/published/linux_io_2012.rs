@@ -119,7 +119,7 @@ mod tests {
         let mut cases = Cases::default();
         cases.add("negative", spoil("write_4k_4_processes = 40000", "write_4k_4_processes = -1"));
         let unknown = spoil("write_direct_16k", "write_direkt_16k");
-        cases.add("an unknown key", unknown.lines().last().unwrap_or_default());
+        cases.add("an unknown key", unknown.lines().next().unwrap_or_default());
         cases.add("four claims", spoil("  \"8 files come", "  \"a\", \"8 files come"));
         cases.check("published-errors-linux-io-2012");
     }
