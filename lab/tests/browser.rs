@@ -70,6 +70,25 @@ fn the_page_of_a_bench_is_drawn() {
     }
 }
 
+/// The graphs over time of a sweep that writes: every one is drawn, one above the other, with equal margins.
+#[test]
+fn the_graphs_over_time_are_drawn() {
+    let Some(browser) = browser() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let page = dir.path().join("page.html");
+    let text = html(&fixture::writing()).unwrap();
+    std::fs::write(&page, &text).unwrap();
+    // Two workloads of three policies, five graphs each.
+    assert_eq!(text.matches("<figure class=\"stack\">").count(), 2 * 3);
+    assert_eq!(text.matches("aria-label=\"flifo, 1024 connections: ").count(), 2 * 5);
+    let charts = text.matches("data-chart=").count();
+    let dom = dump(&browser, &page, 1, dir.path());
+    let root = dom.lines().find(|line| line.contains("<html")).unwrap_or_default();
+    let root = &root[..root.find("><").unwrap_or(root.len())];
+    assert!(!root.contains("data-error"), "the page reports an error: {root}");
+    assert!(root.contains(&format!("data-drawn=\"{charts}\"")), "{charts}: {root}");
+}
+
 /// A storage page: five panels of five charts, each with a line for every curve.
 #[test]
 fn the_page_of_an_iobench_is_drawn() {

@@ -100,7 +100,7 @@ fn the_study_of_instances_takes_its_sizes_from_the_machine() {
     succeeds(command.arg("--json").arg(file("b.json")).arg("--html").arg(file("b.html")));
     let json = results(&file("b.json"));
     let parts = json["parts"].as_array().unwrap();
-    assert_eq!(parts.len(), 12);
+    assert_eq!(parts.len(), 11);
     for part in parts {
         let (name, run) = (part["name"].as_str().unwrap(), &part["run"]);
         assert_eq!(run["cells"].as_array().unwrap().len(), 1, "{name}");

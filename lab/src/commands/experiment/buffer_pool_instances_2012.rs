@@ -43,13 +43,14 @@ fn parts(scale: Scale<'_>) -> Vec<Part> {
     let published = BufferPoolInstances2012::load();
     let both = |redo, mode, pages| [1, 8].map(|instances| Setting { instances, redo, mode, pages });
     // Sizes follow from the first two.
-    let mut settings = vec![FREE, NEED, Setting { instances: 1, ..NEED }];
+    let mut settings = vec![FREE, NEED];
     for pages in [Pages::Enough, Pages::Below] {
         settings.extend(both(Redo::Small, Sequential, pages));
     }
     settings.extend(both(Redo::Large, Sequential, Pages::Enough));
     settings.push(Setting { pages: Pages::Below, ..NEED });
     if !scale.is_quick() {
+        settings.push(Setting { instances: 1, ..NEED });
         settings.push(Setting { instances: 1, pages: Pages::Below, ..NEED });
         settings.extend(both(Redo::Large, Adaptive, Pages::Enough));
     }
@@ -70,7 +71,7 @@ fn common(scale: Scale<'_>, users: u32) -> String {
         scale.given_threads().first().copied().unwrap_or(users),
         scale.time_s([3.0, 20.0, 300.0]),
         scale.pick(0.5, 2.0, 10.0),
-        scale.rounds([2, 2, 3]),
+        scale.rounds([2, 2, 2]),
     )
 }
 
