@@ -81,7 +81,7 @@ fn the_graphs_over_time_are_drawn() {
     // Two workloads of three policies, five graphs each.
     assert_eq!(text.matches("<figure class=\"stack\">").count(), 2 * 3);
     assert_eq!(text.matches("aria-label=\"flifo, 1024 connections: ").count(), 2 * 5);
-    let charts = text.matches("data-chart=").count();
+    let charts = text.matches("class=\"chart\" data-chart=").count();
     let dom = dump(&browser, &page, 1, dir.path());
     let root = dom.lines().find(|line| line.contains("<html")).unwrap_or_default();
     let root = &root[..root.find("><").unwrap_or(root.len())];

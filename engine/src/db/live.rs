@@ -37,7 +37,7 @@ const VERSION: u64 = 1;
 const INTERVAL: Duration = Duration::from_secs(1);
 /// A file of more bytes is none of ours.
 const BYTES_MAX: u64 = 64 << 10;
-/// A reader that saw a write in progress tries again this often, and waits so long in between.
+/// How often a reader that saw a write in progress tries again, and the time between two tries.
 const TRIES: u32 = 20;
 const BETWEEN_TRIES: Duration = Duration::from_millis(2);
 

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::chart::Chart;
 use super::palette::COLOURS;
-use super::series::Graph;
+use super::series::{Graph, Stack};
 use crate::results::Machine;
 use crate::support::format;
 
@@ -56,7 +56,7 @@ impl Page {
     }
 
     /// Stacks of graphs over time beside each other, each with its title.
-    pub(crate) fn stacks(&mut self, stacks: Vec<(String, Vec<Graph>)>) -> String {
+    pub(crate) fn stacks(&mut self, stacks: Vec<Stack>) -> String {
         let figures: String = stacks.into_iter().map(|(title, graphs)| self.stack(&title, graphs)).collect();
         format!("<div class=\"grid\">\n{figures}</div>\n")
     }

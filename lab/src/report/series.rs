@@ -20,6 +20,9 @@ pub(crate) struct Graph {
     pub(crate) spec: Value,
 }
 
+/// A stack of graphs with its title.
+pub(crate) type Stack = (String, Vec<Graph>);
+
 /// A line of a graph over a series' intervals.
 struct Line {
     name: String,

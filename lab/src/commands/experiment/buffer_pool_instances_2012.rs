@@ -1,8 +1,8 @@
 //! Buffer pool instances: DBT-2 with 1 and 8 of them, redo logs that are too small and large enough, both ways of
 //! flushing, and writes that are held below the need; db_STRESS over all numbers of instances.
 //!
-//! The study's sizes are in proportion to its machine: so many gigabytes of redo, so many pages a second of which so many
-//! were needed. Here the first part measures what this machine writes, and the later ones take their sizes from it: the
+//! The study's sizes fit its machine: the gigabytes of redo, and the pages a second that were needed and allowed. Here
+//! the first part measures what this machine writes, and the later ones take their sizes from it: the
 //! small log is what is written in [`FILL_S`], the large one is larger as in the study, and `io_capacity_max` is the
 //! study's multiple of the pages that are needed.
 

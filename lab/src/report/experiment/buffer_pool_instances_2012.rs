@@ -8,7 +8,7 @@ use super::cells::ratio;
 use super::lines::{self, chart};
 use crate::report::Style;
 use crate::report::chart::Chart;
-use crate::report::series::{self, Graph};
+use crate::report::series::{self, Stack};
 use crate::report::table::{right_aligned, table};
 use crate::results::claims::{Claim, Verdict};
 use crate::results::experiment::ExperimentResults;
@@ -94,7 +94,7 @@ impl Setting {
     }
 }
 
-/// The name of the part with db_STRESS and so many instances.
+/// The name of the part with db_STRESS and `count` instances.
 pub(crate) fn stress(count: u32) -> String {
     format!("db-stress, {}", instances(count))
 }
@@ -393,13 +393,13 @@ impl Study for Instances {
         )]
     }
 
-    fn over_time(&self, experiment: &ExperimentResults) -> Vec<(String, Vec<(String, Vec<Graph>)>)> {
+    fn over_time(&self, experiment: &ExperimentResults) -> Vec<(String, Vec<Stack>)> {
         let measured: Vec<(Setting, &Series)> = Self::settings(experiment)
             .into_iter()
             .filter_map(|setting| Some((setting, setting.cell(experiment)?.series()?)))
             .collect();
         let all: Vec<&Series> = measured.iter().map(|(_, series)| *series).collect();
-        let mut groups: Vec<(String, Vec<(String, Vec<Graph>)>)> = Vec::new();
+        let mut groups: Vec<(String, Vec<Stack>)> = Vec::new();
         for ((setting, _), stack) in measured.iter().zip(series::stacks(&all)) {
             let title = setting.without_instances();
             let stack = (instances(setting.instances), stack);

@@ -26,7 +26,7 @@ use comfy_table::Table;
 
 use super::Style;
 use super::chart::Chart;
-use super::series::Graph;
+use super::series::Stack;
 use crate::results::claims::Claim;
 use crate::results::experiment::ExperimentResults;
 pub(crate) use index::{Entry, index, list};
@@ -43,7 +43,7 @@ pub(crate) trait Study {
     /// The study's graphs, published and measured.
     fn charts(&self, experiment: &ExperimentResults) -> Vec<Chart>;
     /// Graphs over time, for a study that has them: a title for each group, and for each stack of a group.
-    fn over_time(&self, _experiment: &ExperimentResults) -> Vec<(String, Vec<(String, Vec<Graph>)>)> {
+    fn over_time(&self, _experiment: &ExperimentResults) -> Vec<(String, Vec<Stack>)> {
         Vec::new()
     }
     /// Tables for a terminal, each with its heading.
