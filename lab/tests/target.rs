@@ -100,6 +100,13 @@ fn check_cells(json: &Value, protocol: &str) {
             check_server_s_count(cell["workload"].as_str().unwrap(), round);
             assert!(number(round, "p50_ms") <= number(round, "max_ms"));
         }
+        let points = round["series"]["points"].as_array().unwrap();
+        assert_eq!(points.len(), 10, "tenths of the window");
+        let sum: f64 = points.iter().map(|point| number(point, "transactions")).sum();
+        assert_eq!(sum, transactions, "{round}");
+        // What MariaDB counts, and what it does not.
+        assert!(points.iter().all(|point| number(point, "log_lsn_checkpoint_age") >= 0.0));
+        assert!(points.iter().all(|point| point["buffer_flush_sync_waits"].is_null()));
         seen.push(format!("{} {threads}", cell["workload"].as_str().unwrap()));
     }
     let expected: Vec<String> =
