@@ -157,7 +157,7 @@ fn a_trial_reclaims_no_slots() {
     }
     assert!(steps > 3, "the trial was longer than the stall limit");
     assert_eq!(admission.thread_concurrency(), 2, "nothing was done: a collapse");
-    assert!(super::tasks::is_in(queued.as_mut()), "as nobody came or left for so long");
+    assert!(super::tasks::is_in(queued.as_mut()), "nobody came or left for the stall limit");
     let mut last = admission.session();
     let mut queued = std::pin::pin!(last.enter_async());
     assert!(!super::tasks::is_in(queued.as_mut()));
