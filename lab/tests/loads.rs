@@ -86,23 +86,27 @@ fn dbt2_counts_its_transactions_and_uses_its_data_again() {
 #[test]
 fn a_killed_run_leaves_data_that_the_next_one_finds_consistent() {
     let temp = tempfile::tempdir().unwrap();
-    let mut running = dbt2(temp.path(), "2", &["--users", "16", "--policy", "flifo", "--time", "60"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    // The heading comes when the data are loaded, just before the first transaction.
-    let mut heading = String::new();
-    BufReader::new(running.stdout.take().unwrap()).read_line(&mut heading).unwrap();
-    assert!(heading.contains("statements/s"), "{heading}");
-    std::thread::sleep(Duration::from_millis(700));
-    running.kill().unwrap();
-    running.wait().unwrap();
-    // It recovers, and checks the conditions at its end.
-    assert_eq!(
-        succeeds(&mut dbt2(temp.path(), "2", &["--users", "2", "--policy", "none", "--time", "0.1"])),
-        ""
-    );
+    for flush_mode in ["adaptive", "sequential"] {
+        // A small log: pages are written because they are old, too.
+        let engine = ["--flush-mode", flush_mode, "--redo-capacity", "8M", "--flush-log-at-trx-commit", "2"];
+        let load = ["--users", "16", "--policy", "flifo", "--time", "60"];
+        let mut running = dbt2(temp.path(), "2", &[engine.as_slice(), &load].concat())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        // The heading comes when the data are loaded, just before the first transaction.
+        let mut heading = String::new();
+        BufReader::new(running.stdout.take().unwrap()).read_line(&mut heading).unwrap();
+        assert!(heading.contains("statements/s"), "{heading}");
+        std::thread::sleep(Duration::from_millis(1_000));
+        running.kill().unwrap();
+        running.wait().unwrap();
+        // It recovers, and checks the conditions at its end.
+        let load = ["--users", "2", "--policy", "none", "--time", "0.1"];
+        let next = &mut dbt2(temp.path(), "2", &[engine.as_slice(), &load].concat());
+        assert_eq!(succeeds(next), "", "{flush_mode}");
+    }
 }
 
 /// Ctrl-C ends the cell; what was measured before it is printed, and the data can be used again.
