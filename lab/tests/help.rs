@@ -5,9 +5,11 @@ mod common;
 use common::flifo;
 use common::golden::Cases;
 
-const COMMANDS: [&[&str]; 11] = [
+const COMMANDS: [&[&str]; 13] = [
     &[],
     &["sweep"],
+    &["dbt2"],
+    &["db-stress"],
     &["bench"],
     &["bench", "admission"],
     &["iobench"],

@@ -14,8 +14,8 @@ use flifo::results::database::{CheckJson, FileJson, FindingJson, SpaceJson, Stat
 use flifo::results::io::{BlockLayer, IoCell, IoKey, IoLatency, IoResults, IoRound, IoSettings, Storage};
 use flifo::results::{
     AdmissionFigures, Cell, CellKey, ChangeFigures, DiskFigures, EngineSecond, EntryFigures, Failure,
-    Fairness, HostFigures, Machine, RefusalFigures, Results, Round, Second, ServerFigures, Settings, Summary,
-    Variable,
+    Fairness, HostFigures, KindFigures, Machine, RefusalFigures, Results, Round, Second, ServerFigures,
+    Settings, Summary, Variable,
 };
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::de::{IgnoredAny, MapAccess, Visitor};
@@ -132,6 +132,7 @@ fn tables() -> Tables {
         ("DiskFigures", rows(&DiskFigures::default(), &[])),
         ("ChangeFigures", rows(&ChangeFigures::default(), &[])),
         ("Second", rows(&Second::default(), &[])),
+        ("KindFigures", rows(&KindFigures::default(), &[])),
         ("EngineSecond", rows(&EngineSecond::default(), &[])),
         ("IoResults", rows(&IoResults::default(), &[])),
         ("Storage", rows(&Storage::default(), &[])),

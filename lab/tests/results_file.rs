@@ -21,7 +21,7 @@ const PLAIN: Style = Style { colour: false, width: 120 };
 #[test]
 fn every_key_is_documented_and_every_documented_key_is_written() {
     let mut written = BTreeSet::new();
-    for results in [fixture::results(), fixture::bench(), fixture::server(), fixture::writing()] {
+    for results in [fixture::results(), fixture::bench(), fixture::server(), fixture::kinds()] {
         keys(&serde_json::from_str(&results.to_json()).unwrap(), &mut written);
     }
     assert!(written.len() > 70, "{written:?}");

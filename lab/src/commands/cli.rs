@@ -5,6 +5,8 @@ use clap::{Parser, Subcommand};
 use super::bench::args::BenchCommand;
 use super::check::args::{CheckArgs, EXIT_CODES as CHECK_EXIT_CODES};
 use super::common::EXIT_CODES;
+use super::db_stress::args::{DbStressArgs, EXAMPLES as DB_STRESS_EXAMPLES};
+use super::dbt2::args::{Dbt2Args, EXAMPLES as DBT2_EXAMPLES};
 use super::experiment::args::ExperimentCommand;
 use super::figures::args::FiguresArgs;
 use super::iobench::args::{EXAMPLES as IOBENCH_EXAMPLES, IobenchArgs};
@@ -14,12 +16,10 @@ use super::sweep::args::{EXAMPLES as SWEEP_EXAMPLES, SweepArgs};
 use crate::measure::server::without_addresses;
 use crate::support::error::Error;
 
-const FIRST_STEPS: &str = "First steps:
+const FIRST_STEPS: &str = "First steps (flifo COMMAND --help has examples and exit codes):
   flifo sweep --quick --html sweep.html                the embedded engine
   flifo sweep --target mysql://app@127.0.0.1/sbtest    a live MariaDB or MySQL
-  flifo iobench DIR --quick --advise                   the disk of a database
-
-flifo COMMAND --help has examples and exit codes.";
+  flifo iobench DIR --quick --advise                   the disk of a database";
 
 /// Measure databases under many connections, and the storage below them
 #[derive(Debug, Parser)]
@@ -40,6 +40,23 @@ pub enum Command {
     /// The first Ctrl-C ends the running cell, then prints and saves the measurements so far; the second ends at once.
     #[command(after_help = EXIT_CODES, after_long_help = SWEEP_EXAMPLES)]
     Sweep(Box<SweepArgs>),
+    /// Run DBT-2, the transactions of TPC-C
+    ///
+    /// Loads warehouses (once; they are kept in --data), then measures every policy at every number of users. At the end
+    /// it checks TPC-C's consistency conditions, and that every committed order and payment is in the tables.
+    ///
+    /// The first Ctrl-C ends the running cell, then prints and saves the measurements so far; the second ends at once.
+    #[command(after_help = EXIT_CODES, after_long_help = DBT2_EXAMPLES)]
+    Dbt2(Box<Dbt2Args>),
+    /// Run a workload after db_STRESS: objects with a history
+    ///
+    /// Loads objects (once; they are kept in --data), then measures every policy at every number of users. A read joins an
+    /// object with its section and zone, and its history with states. A write deletes, inserts and updates rows of a
+    /// history. At the end it checks that no history lost a row.
+    ///
+    /// The first Ctrl-C ends the running cell, then prints and saves the measurements so far; the second ends at once.
+    #[command(after_help = EXIT_CODES, after_long_help = DB_STRESS_EXAMPLES)]
+    DbStress(Box<DbStressArgs>),
     /// Compare the scheduler, or the engine, with alternatives
     #[command(after_help = EXIT_CODES)]
     Bench {
@@ -115,6 +132,8 @@ pub enum ParseOutcome {
 /// The command whose help the error names.
 fn helpful_command() -> &'static str {
     match std::env::args_os().nth(1) {
+        Some(word) if word == "dbt2" => "flifo dbt2",
+        Some(word) if word == "db-stress" => "flifo db-stress",
         Some(word) if word == "bench" => "flifo bench admission",
         Some(word) if word == "iobench" => "flifo iobench",
         Some(word) if word == "experiment" => "flifo experiment linux-io-2012",

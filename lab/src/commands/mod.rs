@@ -5,7 +5,8 @@
 //! | `cli` | the command line |
 //! | `common`, `values` | what commands share: how they end, exit codes, option values |
 //! | `record` | the option `--record` of every bench |
-//! | `sweep`, `bench`, `iobench`, `experiment`, `check`, `stat`, `report`, `figures` | a command each |
+//! | `loads` | what `dbt2` and `db-stress` share |
+//! | `sweep`, `dbt2`, `db_stress`, `bench`, `iobench`, `experiment`, `check`, `stat`, `report`, `figures` | a command each |
 //!
 //! A new command is a folder here: `args.rs` with its options, `plan.rs` if it measures many cells, and its run. It gets
 //! a variant of [`cli::Command`] and a line in [`run`]. What it measures goes to [`crate::measure`], what it writes as
@@ -17,9 +18,12 @@ pub mod bench;
 pub mod check;
 pub mod cli;
 pub mod common;
+pub mod db_stress;
+pub mod dbt2;
 pub mod experiment;
 pub mod figures;
 pub mod iobench;
+pub mod loads;
 pub mod record;
 pub mod report;
 pub mod stat;
@@ -40,6 +44,14 @@ pub fn run(command: &Command) -> Result<Ended, Error> {
         Command::Sweep(args) => {
             interrupt::install()?;
             sweep::sweep(args)
+        }
+        Command::Dbt2(args) => {
+            interrupt::install()?;
+            dbt2::dbt2(args)
+        }
+        Command::DbStress(args) => {
+            interrupt::install()?;
+            db_stress::db_stress(args)
         }
         Command::Bench { what: BenchCommand::Admission(args) } => {
             interrupt::install()?;

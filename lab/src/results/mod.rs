@@ -2,7 +2,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `sweep`, `changes`, `fairness` | a run of `sweep` or `bench`, explained in `docs/results.md` |
+//! | `sweep`, `changes`, `fairness`, `kinds` | a run of `sweep`, `bench` or `dbt2`, explained in `docs/results.md` |
 //! | `io` | a run of `iobench`, explained in `docs/iobench.md` |
 //! | `database` | what `check` and `stat` print with `--json` |
 //! | `machine` | the machine of a run |
@@ -18,6 +18,7 @@ mod fairness;
 mod file;
 pub mod io;
 mod json;
+mod kinds;
 mod machine;
 pub mod published;
 pub(crate) mod record;
@@ -27,6 +28,7 @@ pub use changes::{ChangeFigures, EngineSecond, RefusalFigures};
 pub use fairness::Fairness;
 pub(crate) use file::read_results;
 pub use file::{ResultsError, SCHEMA};
+pub use kinds::KindFigures;
 pub use machine::Machine;
 pub use sweep::{
     AdmissionFigures, Cell, CellKey, DiskFigures, EntryFigures, Failure, HostFigures, PerSecond, Results,

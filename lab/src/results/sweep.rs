@@ -15,6 +15,7 @@ use super::changes::{ChangeFigures, EngineSecond, RefusalFigures};
 use super::fairness::Fairness;
 use super::file::{ResultsError, SCHEMA, read_results};
 use super::json::{check_figures, pretty_json};
+use super::kinds::KindFigures;
 use super::machine::Machine;
 use crate::support::output::replace_file;
 use crate::support::statistics::Spread;
@@ -56,6 +57,18 @@ pub struct Settings {
     pub range_size: u64,
     /// Rows of a range in `read-write`.
     pub read_write_range_size: u64,
+    /// Warehouses in `dbt2`.
+    pub warehouses: Option<u32>,
+    /// Percentages of the transactions in `dbt2`, in the order of its kinds.
+    pub mix: String,
+    /// Factor of TPC-C's keying and think times in `dbt2`; 0: none.
+    pub think_time_factor: Option<f64>,
+    /// True if `dbt2` differed from TPC-C where the original does.
+    pub quirks: Option<bool>,
+    /// Objects in `db-stress`.
+    pub objects: Option<u32>,
+    /// Reads for each write in `db-stress`; 0: no writes.
+    pub reads_per_write: Option<u32>,
     /// CPU time of each statement in addition to the engine's, microseconds (`--statement-work`).
     pub statement_work_us: u64,
     /// Seed of the random keys.
@@ -84,6 +97,12 @@ pub struct Settings {
     pub rollback_segments: Option<u32>,
     /// True if pages are written to the doublewrite area first.
     pub doublewrite: Option<bool>,
+    /// Which pages were written when: `adaptive`, or `sequential` as in MySQL 5.6.
+    pub flush_mode: String,
+    /// Pages per second written while no statement changed anything.
+    pub io_capacity: Option<u32>,
+    /// Pages per second written because they were old, at most.
+    pub io_capacity_max: Option<u32>,
     /// Row-lock waiters above which the scheduler admits fewer sessions; 0: no bound.
     pub lock_waiters_max: u32,
     /// A session's time slice under `quantum`, microseconds.
@@ -267,6 +286,10 @@ pub struct Round {
     pub server: ServerFigures,
     #[serde(flatten)]
     pub refusals: RefusalFigures,
+    /// New orders committed per minute in `dbt2` (NOTPM).
+    pub new_orders_per_minute: Option<f64>,
+    /// Each kind of transaction of a workload that has several.
+    pub kinds: Vec<KindFigures>,
     /// The round second by second.
     pub seconds: Vec<Second>,
 }

@@ -185,9 +185,27 @@ fn engine_exit_code(error: &flifo_engine::Error) -> u8 {
     }
 }
 
+/// What threads that worked on one task ended with. One that stopped because another failed says [`Error::Interrupted`],
+/// which counts only if none says more.
+pub(crate) fn of_all(ended: Vec<Result<(), Error>>) -> Result<(), Error> {
+    let failures = ended.into_iter().filter_map(Result::err);
+    let worse = |error, next| if matches!(error, Error::Interrupted) { next } else { error };
+    failures.reduce(worse).map_or(Ok(()), Err)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_several_errors_the_cause_counts() {
+        let ended =
+            |errors: Vec<Error>| of_all(std::iter::once(Ok(())).chain(errors.into_iter().map(Err)).collect());
+        assert!(ended(Vec::new()).is_ok());
+        assert!(matches!(ended(vec![Error::Interrupted, Error::Stale]), Err(Error::Stale)));
+        assert!(matches!(ended(vec![Error::Stale, Error::Interrupted]), Err(Error::Stale)));
+        assert!(matches!(ended(vec![Error::Interrupted]), Err(Error::Interrupted)));
+    }
 
     #[test]
     fn a_disk_that_failed_is_the_data_directory_s_fault_whoever_met_it() {

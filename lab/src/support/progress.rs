@@ -36,6 +36,21 @@ impl Progress {
         self.bar(u64::from(rows), "checking {bar:30} {percent}% of {human_len} rows, {eta} left")
     }
 
+    /// The bar of rows being loaded into several tables.
+    pub fn load_all(&self, rows: u64) -> ProgressBar {
+        self.bar(rows, "loading {bar:30} {percent}% of {human_len} rows, {eta} left {msg}")
+    }
+
+    /// The bar of a check of that many rows.
+    pub fn check_all(&self, rows: u64) -> ProgressBar {
+        self.bar(rows, "checking {bar:30} {percent}% of {human_len} rows, {eta} left")
+    }
+
+    /// The bar of warehouses being checked.
+    pub fn warehouses(&self, warehouses: u32) -> ProgressBar {
+        self.bar(u64::from(warehouses), "checking {bar:30} {pos}/{len} warehouses, {eta} left")
+    }
+
     /// The bar of test files being written.
     pub fn files(&self, bytes: u64) -> ProgressBar {
         self.bar(bytes, "writing {msg} {bar:30} {percent}% of {total_bytes}, {eta} left, {bytes_per_sec}")

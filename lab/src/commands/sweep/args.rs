@@ -221,12 +221,12 @@ impl SweepArgs {
     }
 }
 
-fn threads(text: &str) -> Result<u32, String> {
+pub(crate) fn threads(text: &str) -> Result<u32, String> {
     number(text, "connections", 1..=16_384)
 }
 
 /// 0 means auto.
-fn concurrency(text: &str) -> Result<u32, String> {
+pub(crate) fn concurrency(text: &str) -> Result<u32, String> {
     if text == "auto" {
         return Ok(0);
     }
@@ -248,7 +248,7 @@ fn range_size(text: &str) -> Result<u32, String> {
     number(text, "rows of a range", 1..=100_000)
 }
 
-fn small_number(text: &str) -> Result<u32, String> {
+pub(crate) fn small_number(text: &str) -> Result<u32, String> {
     number(text, "this", 1..=64)
 }
 

@@ -1,7 +1,7 @@
 //! The settings of the embedded engine for changes.
 
 use clap::Args;
-use flifo_engine::{EngineConfig, FlushLog};
+use flifo_engine::{EngineConfig, FlushLog, FlushMode};
 
 use crate::commands::values::number;
 use crate::support::size::{Bytes, bytes};
@@ -30,6 +30,20 @@ pub struct EngineArgs {
     /// Write pages to the doublewrite area before their own location
     #[arg(help_heading = "Data and engine", long, value_name = "on|off", value_parser = on_off, default_value = "on", action = clap::ArgAction::Set, conflicts_with = "target")]
     pub doublewrite: bool,
+
+    /// Which pages are written when: adaptive, or sequential as in MySQL 5.6, for comparison only
+    #[arg(help_heading = "Data and engine", long, value_name = "MODE", value_parser = flush_mode, default_value = "adaptive", conflicts_with = "target")]
+    pub flush_mode: FlushMode,
+
+    /// Pages per second that are written while no statement changes anything
+    #[arg(help_heading = "Data and engine", long, value_name = "N", value_parser = io_capacity, default_value_t = EngineConfig::default().io_capacity, conflicts_with = "target")]
+    pub io_capacity: u32,
+
+    /// Pages per second that are written because they are old, at most
+    ///
+    /// If the redo log fills up faster than these pages can free it, writers are slowed down.
+    #[arg(help_heading = "Data and engine", long, value_name = "N", value_parser = io_capacity, default_value_t = EngineConfig::default().io_capacity_max, conflicts_with = "target")]
+    pub io_capacity_max: u32,
 }
 
 impl EngineArgs {
@@ -40,6 +54,9 @@ impl EngineArgs {
             redo_capacity_bytes: self.redo_capacity,
             rollback_segments: self.rollback_segments,
             doublewrite: self.doublewrite,
+            flush_mode: self.flush_mode,
+            io_capacity: self.io_capacity,
+            io_capacity_max: self.io_capacity_max,
             ..EngineConfig::default()
         }
     }
@@ -69,6 +86,15 @@ fn redo_capacity(text: &str) -> Result<u64, String> {
 
 fn rollback_segments(text: &str) -> Result<u32, String> {
     number(text, "rollback segments", EngineConfig::ROLLBACK_SEGMENTS)
+}
+
+fn flush_mode(text: &str) -> Result<FlushMode, String> {
+    let mode = FlushMode::ALL.into_iter().find(|mode| mode.name() == text);
+    mode.ok_or_else(|| "use adaptive or sequential".into())
+}
+
+fn io_capacity(text: &str) -> Result<u32, String> {
+    number(text, "pages per second", EngineConfig::IO_CAPACITY)
 }
 
 fn on_off(text: &str) -> Result<bool, String> {

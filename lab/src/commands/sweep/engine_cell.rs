@@ -119,11 +119,11 @@ pub(super) fn run(
 }
 
 /// The longest wait; there is one even if no transaction ended.
-fn latency_max_ms(counters: &WindowCounters) -> Option<f64> {
+pub(crate) fn latency_max_ms(counters: &WindowCounters) -> Option<f64> {
     (counters.latency_ns_max > 0).then_some(counters.latency_ns_max as f64 / 1e6)
 }
 
-fn disk_figures(before: &EngineStats, after: &EngineStats, elapsed: Duration) -> DiskFigures {
+pub(crate) fn disk_figures(before: &EngineStats, after: &EngineStats, elapsed: Duration) -> DiskFigures {
     let waits = after.waits.since(&before.waits);
     let per_s = |now: u64, then: u64| Some((now - then) as f64 / elapsed.as_secs_f64());
     let read = |quantile| quantile_us(waits.waits_ns(WaitReason::DiskRead), quantile);

@@ -129,6 +129,9 @@ fn settings(args: &SweepArgs, plan: &Plan, data: &Prepared) -> Settings {
         redo_capacity_bytes: Some(config.redo_capacity_bytes),
         rollback_segments: Some(config.rollback_segments),
         doublewrite: Some(config.doublewrite),
+        flush_mode: config.flush_mode.name().into(),
+        io_capacity: Some(config.io_capacity),
+        io_capacity_max: Some(config.io_capacity_max),
         ..Settings::default()
     }
 }

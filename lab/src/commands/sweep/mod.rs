@@ -10,12 +10,12 @@
 
 pub mod args;
 pub mod engine_args;
-mod engine_cell;
+pub(crate) mod engine_cell;
 mod engine_run;
 pub mod plan;
 mod run;
-mod server_cell;
-mod server_run;
-mod steps;
+pub(crate) mod server_cell;
+pub(crate) mod server_run;
+pub(crate) mod steps;
 
 pub use run::sweep;

@@ -214,7 +214,7 @@ fn check_server(args: &SweepArgs) -> Result<(), Error> {
 }
 
 /// Policy none has no limit and no slot to release: it comes once.
-fn settings(policies: &[Policy], limits: &[u32], leave_on_read: &[bool]) -> Vec<Setting> {
+pub(crate) fn settings(policies: &[Policy], limits: &[u32], leave_on_read: &[bool]) -> Vec<Setting> {
     let mut settings = Vec::new();
     for &policy in policies {
         for &concurrency in limits {

@@ -4,19 +4,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::plan::{Plan, Step};
-use crate::measure::frontend::Window;
+use crate::measure::frontend::{Window, WindowCounters};
 use crate::measure::sampler::{Sampler, Server};
 use crate::measure::server::admin::Admin;
 use crate::measure::server::client::{Counts, Job};
 use crate::measure::server::clients::Clients;
 use crate::measure::server::counters::Reading;
 use crate::measure::server::script::Shape;
-use crate::results::{Fairness, Round, Samples};
+use crate::results::{Fairness, RefusalFigures, Round, Samples};
 use crate::support::error::Error;
 use crate::support::interrupt;
 
 /// The samples taken while the clients ran.
-struct Readings {
+pub(crate) struct Readings {
     before: Reading,
     after: Reading,
     samples: Samples,
@@ -41,7 +41,8 @@ pub(super) fn run(
         stop: Arc::clone(&stop),
     };
     clients.begin(&job);
-    let readings = watch(admin, clients, &window);
+    // Statements are still sent: both readings see the full load.
+    let readings = watch(admin, clients.tids(), &window, || window.end_ns());
     if interrupt::is_requested() {
         window.cut();
     }
@@ -51,17 +52,21 @@ pub(super) fn run(
     if interrupt::is_requested() {
         return Ok(None);
     }
-    Ok(Some(round(step, &window, &counts?, readings?)))
+    let Counts { counters, refusals } = counts?;
+    Ok(Some(round(step.round, &window, (&counters, refusals.figures()), readings?)))
 }
 
-/// Looks on until the window closes, which an error of a client or Ctrl-C makes it do early.
-fn watch(admin: &mut Admin, clients: &Clients, window: &Window) -> Result<Readings, Error> {
+/// Looks on from the window's opening to a time, which an error of a client or Ctrl-C makes come early.
+pub(crate) fn watch(
+    admin: &mut Admin,
+    tids: &[u32],
+    window: &Window,
+    end_ns: impl FnMut() -> u64,
+) -> Result<Readings, Error> {
     interrupt::sleep_until(|| window.start_ns().min(window.end_ns()));
-    let tids = clients.tids();
     let sampler = Sampler::start(Server::Process(admin.facts.pid), tids.to_vec());
     let before = admin.read(tids)?;
-    interrupt::sleep_until(|| window.end_ns());
-    // Statements are still sent: both readings see the full load.
+    interrupt::sleep_until(end_ns);
     let after = admin.read(tids)?;
     Ok(Readings { before, after, samples: without_short_rows(sampler.finish()) })
 }
@@ -79,12 +84,16 @@ fn without_short_rows(mut samples: Samples) -> Samples {
     samples
 }
 
-fn round(step: &Step, window: &Window, counts: &Counts, readings: Readings) -> Round {
-    let Counts { counters, refusals } = counts;
+/// The figures of a round.
+pub(crate) fn round(
+    round: u32,
+    window: &Window,
+    (counters, refusals): (&WindowCounters, RefusalFigures),
+    readings: Readings,
+) -> Round {
     let elapsed_s = (window.end_ns() - window.start_ns()) as f64 / 1e9;
     let server = readings.after.since(&readings.before);
-    let round =
-        Round::new(step.round, elapsed_s, counters.statements, counters.transactions, readings.samples);
+    let round = Round::new(round, elapsed_s, counters.statements, counters.transactions, readings.samples);
     Round {
         p50_ms: counters.latency_ms(0.50),
         p95_ms: counters.latency_ms(0.95),
@@ -93,7 +102,7 @@ fn round(step: &Step, window: &Window, counts: &Counts, readings: Readings) -> R
         entry: readings.after.entry(),
         admission: readings.after.admission_since(&readings.before),
         fairness: Fairness::of(&counters.per_connection),
-        refusals: refusals.figures(),
+        refusals,
         server,
         ..round.with_seconds(&counters.seconds)
     }

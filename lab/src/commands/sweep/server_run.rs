@@ -61,7 +61,7 @@ pub(crate) fn sweep(args: &SweepArgs, address: &Address, plan: Plan, start: &Sta
     }
     admin.check(&plan.settings)?;
     let protocol = args.protocol.unwrap_or_default();
-    check_room(&mut admin, &plan, protocol)?;
+    check_room(&mut admin, (plan.threads_max(), "--threads"), prepared(&plan, protocol).len())?;
     if plan.settings.iter().any(|setting| setting.policy != Policy::None)
         && admin::bypasses_admission(&mut session).map_err(|error| connect::explain(&endpoint, error))?
     {
@@ -114,7 +114,7 @@ pub(crate) fn sweep(args: &SweepArgs, address: &Address, plan: Plan, start: &Sta
 }
 
 /// A sweep takes all that a server has: only this machine's, unless the user says so.
-fn check_places(addresses: [&Address; 2], allow_remote: bool) -> Result<(), Error> {
+pub(crate) fn check_places(addresses: [&Address; 2], allow_remote: bool) -> Result<(), Error> {
     match addresses.into_iter().find(|address| !address.place.is_local()) {
         Some(address) if !allow_remote => Err(Error::Usage(format!(
             "{address} is not on this machine, and a sweep takes all that a server has: if that server is yours to load, say --allow-remote"
@@ -124,8 +124,12 @@ fn check_places(addresses: [&Address; 2], allow_remote: bool) -> Result<(), Erro
 }
 
 /// What the run takes of the server, asked before anything is touched.
-fn check_room(admin: &mut Admin, plan: &Plan, protocol: Protocol) -> Result<(), Error> {
-    let requested = u64::from(plan.threads_max());
+pub(crate) fn check_room(
+    admin: &mut Admin,
+    (connections, option): (u32, &str),
+    statements: usize,
+) -> Result<(), Error> {
+    let requested = u64::from(connections);
     // Includes the session of administration and the one that prepares the table; the latter will be closed.
     let open = admin.read(&[])?.connections().unwrap_or(2).saturating_sub(1);
     let facts = &admin.facts;
@@ -133,7 +137,7 @@ fn check_room(admin: &mut Admin, plan: &Plan, protocol: Protocol) -> Result<(), 
         && open + requested > most
     {
         return Err(Error::Limits(format!(
-            "the server takes {most} connections, {open} are open and {requested} more are needed: SET GLOBAL max_connections = {}, or use fewer --threads",
+            "the server takes {most} connections, {open} are open and {requested} more are needed: SET GLOBAL max_connections = {}, or use fewer {option}",
             open + requested
         )));
     }
@@ -141,14 +145,14 @@ fn check_room(admin: &mut Admin, plan: &Plan, protocol: Protocol) -> Result<(), 
         && open + requested + SERVER_DESCRIPTORS_SPARE > most
     {
         return Err(Error::Limits(format!(
-            "the server may open {most} files and {requested} connections are needed: start it with open_files_limit = {} (or LimitNOFILE of its unit), or use fewer --threads",
+            "the server may open {most} files and {requested} connections are needed: start it with open_files_limit = {} (or LimitNOFILE of its unit), or use fewer {option}",
             open + requested + SERVER_DESCRIPTORS_SPARE
         )));
     }
-    let statements = requested * prepared(plan, protocol).len() as u64;
+    let statements = requested * statements as u64;
     match facts.number("max_prepared_stmt_count") {
         Some(most) if statements > most => Err(Error::Limits(format!(
-            "the server keeps {most} prepared statements and {statements} are needed: SET GLOBAL max_prepared_stmt_count = {statements}, use --protocol text, fewer --threads or fewer workloads"
+            "the server keeps {most} prepared statements and {statements} are needed: SET GLOBAL max_prepared_stmt_count = {statements}, use --protocol text, fewer {option} or fewer workloads"
         ))),
         _ => Ok(()),
     }

@@ -2,9 +2,11 @@
 //!
 //! ```text
 //! DIR/flifo-lab   the mark of a data directory, whose first line names the layout; locked while in use
-//! DIR/sbtest/     the engine's database
+//! DIR/sbtest/     the engine's database for sysbench's table and YCSB
+//! DIR/dbt2/       that of DBT-2
+//! DIR/db-stress/  that of db_STRESS
 //! ```
-//! Only `DIR/sbtest` is ever removed, and only next to the mark. A load is complete when the database has the property
+//! Only these three are ever removed, and only next to the mark. A load is complete when the database has the property
 //! `complete` and was closed or checkpointed since. Incomplete data, and data of an older flifo, are loaded again. A
 //! damaged database is an error: the user decides what to do with it.
 //!
@@ -59,29 +61,43 @@ pub struct Prepared {
 pub fn prepare(requested: &DataSpec<'_>, progress: &Progress) -> Result<Prepared, Error> {
     let mark = claim(requested.dir)?;
     let home = requested.dir.join(DATABASE_DIR);
-    let found = match find(&home, requested)? {
-        Found::Ready(database) => Some(database),
-        Found::Nothing => None,
-        Found::Stale(why) => {
-            progress.note(&format!("{why}: loading again"));
-            fs::remove_dir_all(&home).map_err(|error| cannot("remove", &home, &error))?;
-            None
-        }
-    };
-    let database = match found {
+    let database = match find_or_remove(&home, &requested.config, &properties(requested), progress)? {
         Some(database) => database,
         None => make(&home, requested, progress)?,
     };
-    if !database.stats().direct_io {
-        progress.note(
-            "this file system has no O_DIRECT: what the buffer pool misses may come from the page cache",
-        );
-    }
+    note_page_cache(&database, progress);
     let table = Sbtest::open(&database)?;
     let totals = table_audit::found(&database, &table, requested.rows, progress)?;
     table_audit::purge_and_write(&database)?;
     warm(&database, &table, requested, progress)?;
     Ok(Prepared { database, table, totals, _mark: mark })
+}
+
+/// Opens the database in `home` if a load with these properties was completed there; removes any other.
+pub(crate) fn find_or_remove(
+    home: &Path,
+    config: &EngineConfig,
+    properties: &[(&'static str, String)],
+    progress: &Progress,
+) -> Result<Option<Database>, Error> {
+    match find(home, config, properties)? {
+        Found::Ready(database) => Ok(Some(database)),
+        Found::Nothing => Ok(None),
+        Found::Stale(why) => {
+            progress.note(&format!("{why}: loading again"));
+            fs::remove_dir_all(home).map_err(|error| cannot("remove", home, &error))?;
+            Ok(None)
+        }
+    }
+}
+
+/// Says so if reads may come from the page cache.
+pub(crate) fn note_page_cache(database: &Database, progress: &Progress) {
+    if !database.stats().direct_io {
+        progress.note(
+            "this file system has no O_DIRECT: what the buffer pool misses may come from the page cache",
+        );
+    }
 }
 
 enum Found {
@@ -91,7 +107,7 @@ enum Found {
 }
 
 /// Claims the directory if it has the mark, or is empty, and locks it against other runs.
-fn claim(dir: &Path) -> Result<File, Error> {
+pub(crate) fn claim(dir: &Path) -> Result<File, Error> {
     fs::create_dir_all(dir).map_err(|error| cannot("create", dir, &error))?;
     let path = dir.join(MARK_FILE);
     let is_new = match fs::read_to_string(&path) {
@@ -126,7 +142,7 @@ fn claim(dir: &Path) -> Result<File, Error> {
         Err(errno) => return Err(cannot("lock", &path, &errno.into())),
     }
     if is_new {
-        let text = format!("{MARK}\n'flifo sweep' may remove and replace the other files here.\n");
+        let text = format!("{MARK}\nflifo may remove and replace the other files here.\n");
         mark.write_all(text.as_bytes()).map_err(|error| cannot("write to", dir, &error))?;
     }
     Ok(mark)
@@ -148,11 +164,11 @@ fn cannot(what: &str, path: &Path, error: &io::Error) -> Error {
 }
 
 /// Examines the database's directory.
-fn find(home: &Path, requested: &DataSpec<'_>) -> Result<Found, Error> {
+fn find(home: &Path, config: &EngineConfig, properties: &[(&'static str, String)]) -> Result<Found, Error> {
     if !home.exists() {
         return Ok(Found::Nothing);
     }
-    let database = match Database::open(home, requested.config.clone()) {
+    let database = match Database::open(home, config.clone()) {
         Ok(database) => database,
         Err(EngineError::HalfCreated { .. } | EngineError::NoDatabase { .. }) => {
             return Ok(Found::Stale(format!("the load of {} was not completed", home.display())));
@@ -165,16 +181,16 @@ fn find(home: &Path, requested: &DataSpec<'_>) -> Result<Found, Error> {
         }
         Err(error) => return Err(damaged(home, error)),
     };
-    for (name, want) in properties(requested) {
+    for (name, want) in properties {
         let found = database.property(name).map_err(|error| damaged(home, error))?;
         let found = found.map(|value| String::from_utf8_lossy(&value).into_owned());
-        if found.as_deref() != Some(&want) {
+        if found.as_deref() != Some(want) {
             let found = found.unwrap_or_else(|| "unknown".into());
-            return stale(&database, home, name, &found, &want);
+            return stale(&database, home, name, &found, want);
         }
     }
     // An existing database keeps its number of files, whatever the configuration is.
-    let (found, want) = (database.stats().data_files, requested.config.data_files);
+    let (found, want) = (database.stats().data_files, config.data_files);
     if found != want {
         return stale(&database, home, "data_files", &found.to_string(), &want.to_string());
     }

@@ -83,6 +83,24 @@ impl WindowCounters {
         }
     }
 
+    /// Counts a transaction of that many statements, all of whose replies came at `now_ns`, if that is inside the window.
+    pub fn transaction(
+        &mut self,
+        window: &Window,
+        now_ns: u64,
+        connection: usize,
+        (begun_ns, statements): (u64, u64),
+    ) {
+        let before = self.transactions;
+        self.reply(window, now_ns, connection, Some(begun_ns));
+        if self.transactions > before {
+            let more = statements.saturating_sub(1);
+            self.statements += more;
+            self.per_connection[connection] += more;
+            self.second(window, now_ns).statements += more;
+        }
+    }
+
     /// Counts a transaction that began at `begun_ns` and had no last reply at the window's end.
     pub fn unanswered(&mut self, window: &Window, begun_ns: u64) {
         self.latency_ns_max = self.latency_ns_max.max(window.end_ns().saturating_sub(begun_ns));
@@ -133,6 +151,17 @@ mod tests {
         assert_eq!((counters.statements, counters.transactions), (2, 1));
         assert_eq!(counters.per_connection, [1, 1]);
         assert_eq!(counters.latency_ns_max, 1_000);
+    }
+
+    #[test]
+    fn a_transaction_counts_with_its_statements() {
+        let window = Window::after(Duration::ZERO, Duration::from_secs(1));
+        let mut counters = WindowCounters::new(1);
+        counters.transaction(&window, window.start_ns() + 9, 0, (window.start_ns(), 30));
+        counters.transaction(&window, window.end_ns(), 0, (window.start_ns(), 30));
+        assert_eq!((counters.statements, counters.transactions), (30, 1));
+        assert_eq!(counters.seconds, [PerSecond { statements: 30, transactions: 1 }]);
+        assert_eq!(counters.per_connection, [30]);
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub struct Retries {
 
 impl Retries {
     /// Takes note of one, if it came inside the window.
-    pub(super) fn note(&mut self, window: &Window, now_ns: u64, why: Retry) {
+    pub(crate) fn note(&mut self, window: &Window, now_ns: u64, why: Retry) {
         let count = match why {
             Retry::Deadlock => &mut self.deadlocks,
             Retry::LockWaitTimeout => &mut self.lock_wait_timeouts,

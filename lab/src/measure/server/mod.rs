@@ -8,6 +8,7 @@
 //! | `wire` | the protocol: handshake, requests, replies |
 //! | `session`, `connect`, `explain` | a blocking connection; what to do when there is none |
 //! | `statement`, `script` | SQL, and a connection's endless sequence of it |
+//! | `statements`, `data_set` | a connection of a load that needs values of results; its tables, found or loaded |
 //! | `client`, `clients` | event loops that drive all connections |
 //! | `refusals` | errors after which a statement is retried |
 //! | `admin` | the plugin's settings, changed between cells and put back |
@@ -36,18 +37,21 @@ pub(crate) mod client;
 pub(crate) mod clients;
 pub(crate) mod connect;
 pub(crate) mod counters;
+pub(crate) mod data_set;
 pub(crate) mod endpoint;
 mod explain;
 mod refusals;
 pub(crate) mod script;
 mod session;
 pub(crate) mod statement;
+pub(crate) mod statements;
 pub(crate) mod table;
 mod tls;
 mod wire;
 
 pub use address::Address;
 pub(crate) use address::{without_addresses, without_passwords};
+pub(crate) use session::Session;
 pub use tls::{TlsArgs, TlsMode};
 
 /// How statements are sent.

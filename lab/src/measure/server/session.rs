@@ -1,10 +1,14 @@
 //! A connection for administration: statements one after another, results as text.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 use mysql_common::io::ParseBuf;
-use mysql_common::packets::StmtPacket;
+use mysql_common::packets::{Column, StmtPacket};
+use mysql_common::proto::{Binary, MyDeserialize, Text};
+use mysql_common::row::RowDeserializer;
+use mysql_common::value::{ServerSide, Value};
 
 use super::endpoint::Endpoint;
 use super::tls::Channel;
@@ -23,6 +27,22 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A row of a result.
 pub(crate) type Row = Vec<Option<String>>;
+
+/// A statement whose results are values.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Sent<'a> {
+    Text(&'a str),
+    /// A prepared statement, and its parameters.
+    Prepared(u32, &'a [Value]),
+}
+
+/// What a statement returned.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Returned {
+    pub(crate) rows: Vec<Vec<Value>>,
+    /// Rows that a statement has changed.
+    pub(crate) changed: u64,
+}
 
 /// A connection that is logged in.
 #[derive(Debug)]
@@ -72,6 +92,44 @@ impl Session {
                 Some(&END) if body.len() < 9 => return Ok(rows),
                 Some(&ERROR) => return Err(WireError::Server(ServerError::parse(body)?)),
                 _ => rows.push(row(body, columns)?),
+            }
+        }
+    }
+
+    /// Runs a statement; returns its rows as values. Those of a text are bytes.
+    pub(crate) fn run(&mut self, sent: Sent<'_>) -> Result<Returned, WireError> {
+        self.request.clear();
+        match sent {
+            Sent::Text(sql) => {
+                wire::query(&mut self.request, |body| body.extend_from_slice(sql.as_bytes()));
+            }
+            Sent::Prepared(statement, values) => wire::execute(&mut self.request, statement, values),
+        }
+        self.link.request(&self.request)?;
+        let body = self.link.receive()?;
+        let columns = match body.first() {
+            Some(&OK) => {
+                let (changed, _) = length_encoded(&body[1..]).ok_or(TORN)?;
+                return Ok(Returned { rows: Vec::new(), changed });
+            }
+            Some(&ERROR) => return Err(WireError::Server(ServerError::parse(body)?)),
+            _ => length_encoded(body).ok_or(TORN)?.0,
+        };
+        let columns: Vec<Column> = (0..columns)
+            .map(|_| ParseBuf(self.link.receive()?).parse(()).map_err(|_| TORN))
+            .collect::<Result<_, WireError>>()?;
+        self.end()?;
+        let columns: Arc<[Column]> = columns.into();
+        let mut returned = Returned::default();
+        loop {
+            let body = self.link.receive()?;
+            match body.first() {
+                Some(&END) if body.len() < 9 => return Ok(returned),
+                Some(&ERROR) => return Err(WireError::Server(ServerError::parse(body)?)),
+                _ => returned.rows.push(match sent {
+                    Sent::Text(_) => values::<Text>(body, &columns)?,
+                    Sent::Prepared(..) => values::<Binary>(body, &columns)?,
+                }),
             }
         }
     }
@@ -150,6 +208,17 @@ impl AsFd for Session {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.link.as_fd()
     }
+}
+
+const TORN: WireError = WireError::Protocol("a row that is none");
+
+/// A row of one of the two protocols.
+fn values<P>(body: &[u8], columns: &Arc<[Column]>) -> Result<Vec<Value>, WireError>
+where
+    for<'de> RowDeserializer<ServerSide, P>: MyDeserialize<'de, Ctx = Arc<[Column]>>,
+{
+    let row: RowDeserializer<ServerSide, P> = ParseBuf(body).parse(Arc::clone(columns)).map_err(|_| TORN)?;
+    Ok(row.into_inner().unwrap())
 }
 
 /// A goodbye as bytes.

@@ -155,7 +155,7 @@ impl<'s> Executor<'s> {
 }
 
 /// Why a client may run its transaction again after the error; any other error stays one.
-fn can_be_retried(error: Error) -> Result<Retry, Error> {
+pub(crate) fn can_be_retried(error: Error) -> Result<Retry, Error> {
     match error {
         Error::Engine(EngineError::Deadlock) => Ok(Retry::Deadlock),
         Error::Engine(EngineError::LockWaitTimeout) => Ok(Retry::LockWaitTimeout),

@@ -30,6 +30,7 @@ pub mod wire;
 pub mod work;
 mod ycsb;
 
+pub(crate) use execute::can_be_retried;
 pub use execute::{Executor, Outcome, Reply};
 pub use keys::Zipfian;
 pub use rng::{Random, stream};

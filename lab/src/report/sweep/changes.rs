@@ -14,8 +14,12 @@ use crate::support::format;
 /// The engine's settings that matter to changes, in one line; `None` for a server, and in older results.
 pub(super) fn described(results: &Results) -> Option<String> {
     let settings = &results.settings;
+    let flushing = match settings.flush_mode.as_str() {
+        "sequential" => ", flush mode sequential",
+        _ => "",
+    };
     Some(format!(
-        "flush_log_at_trx_commit {}, redo log of {}, {} rollback segments, doublewrite {}",
+        "flush_log_at_trx_commit {}, redo log of {}, {} rollback segments, doublewrite {}{flushing}",
         settings.flush_log_at_trx_commit?,
         format::bytes(settings.redo_capacity_bytes?),
         settings.rollback_segments?,

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::analysis::{Curve, Panel, bound, ratio, throughput};
 use super::lines::{line, of_figure, spec, switches, symbol, wakes};
-use super::{bench, changes, server};
+use super::{bench, changes, kinds, server};
 use crate::report::chart::Chart;
 use crate::results::published::{Flifo2009, PublishedCurve};
 use crate::results::{Cell, Round};
@@ -25,6 +25,9 @@ pub(super) fn charts(panel: &Panel<'_>, published: &Flifo2009) -> Vec<Chart> {
         charts.extend(of_figure(panel, "Transactions", note, "transactions per second", |r| {
             Some(r.transactions_per_s)
         }));
+    }
+    if kinds::are_in(panel) {
+        charts.extend(kinds::charts(panel));
     }
     if panel.is_server() {
         charts.extend(server::charts(panel));

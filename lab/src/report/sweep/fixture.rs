@@ -3,8 +3,8 @@
 
 use crate::results::{
     AdmissionFigures, CellKey, ChangeFigures, DiskFigures, EngineSecond, EntryFigures, Failure, Fairness,
-    HostFigures, Machine, PerSecond, RefusalFigures, Results, Round, Samples, Second, ServerFigures,
-    Settings, Variable,
+    HostFigures, KindFigures, Machine, PerSecond, RefusalFigures, Results, Round, Samples, Second,
+    ServerFigures, Settings, Variable,
 };
 
 const ROUNDS: u32 = 5;
@@ -281,6 +281,40 @@ pub fn writing() -> Results {
         cell.key.workload = if is_single { "hot-rows-100".into() } else { "read-write".into() };
         let rounds = std::mem::take(&mut cell.rounds);
         rounds.into_iter().for_each(|round| cell.push(with_changes(round)));
+    }
+    results
+}
+
+/// A made-up run of DBT-2: of five transactions four are new orders.
+pub fn kinds() -> Results {
+    let mut results = writing();
+    results.command_line = "flifo dbt2 <made up>".into();
+    results.cells.retain(|cell| cell.key.workload == "read-write");
+    results.settings.warehouses = Some(10);
+    results.settings.mix = "45,43,4,4,4".into();
+    results.settings.think_time_factor = Some(0.0);
+    results.settings.quirks = Some(false);
+    (results.settings.range_size, results.settings.read_write_range_size) = (0, 0);
+    results.settings.statement_work_us = 0;
+    for cell in &mut results.cells {
+        cell.key.workload = "dbt2".into();
+        cell.key.front = "direct".into();
+        for round in &mut cell.rounds {
+            let kind = |name: &str, share: f64, p50_ms: f64| KindFigures {
+                kind: name.into(),
+                committed: (round.transactions as f64 * share) as u64,
+                rolled_back: 3,
+                retries: 2,
+                transactions_per_s: round.transactions_per_s * share,
+                share: Some(share),
+                p50_ms: Some(p50_ms),
+                p95_ms: Some(2.0 * p50_ms),
+                p99_ms: Some(3.0 * p50_ms),
+                max_ms: Some(9.0 * p50_ms),
+            };
+            round.kinds = vec![kind("new-order", 0.8, 4.0), kind("payment", 0.2, 1.0)];
+            round.new_orders_per_minute = Some(round.transactions_per_s * 0.8 * 60.0);
+        }
     }
     results
 }

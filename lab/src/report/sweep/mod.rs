@@ -6,7 +6,7 @@
 //! | `text`, `tables` | lines while cells finish, and tables at the end |
 //! | `page`, `charts`, `lines`, `picture` | the page with its charts; the picture |
 //! | `conclusion`, `published` | conclusions in sentences; the comparison with the published curve |
-//! | `changes`, `server`, `others` | sections of workloads that write, of a live server, of CPU time that other programs took |
+//! | `changes`, `kinds`, `server`, `others` | sections of workloads that write, of several kinds of transactions, of a live server, of CPU time that other programs took |
 //! | `bench` | the scheduler's policies compared with common alternatives |
 //! | `show` | all of them as one report |
 
@@ -17,6 +17,7 @@ mod charts;
 mod conclusion;
 #[doc(hidden)]
 pub mod fixture;
+mod kinds;
 mod lines;
 mod others;
 mod page;

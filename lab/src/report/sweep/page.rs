@@ -4,7 +4,7 @@ use super::analysis::{Panel, bound, panels};
 use super::charts::charts;
 use super::conclusion::conclusion;
 use super::published::{Comparison, Verdict, compare};
-use super::{bench, changes, others, server};
+use super::{bench, changes, kinds, others, server};
 use crate::report::page::{self, Page, escape};
 use crate::report::{INTERRUPTED, ReportError};
 use crate::results::published::Flifo2009;
@@ -28,19 +28,18 @@ fn head(results: &Results, panels: &[Panel<'_>]) -> String {
     let machine = &results.machine;
     let settings = &results.settings;
     let is_bench = panels.iter().any(Panel::is_bench);
-    let read_write_ranges = match settings.read_write_range_size {
-        0 => String::new(),
-        range => format!(" (read-write: {range})"),
+    let ranges = match (settings.range_size, settings.read_write_range_size) {
+        (0, _) => String::new(),
+        (range, 0) => format!(", ranges of {range}"),
+        (range, read_write) => format!(", ranges of {range} (read-write: {read_write})"),
     };
     let mut facts = vec![
         ("machine", format!("{}, {}", page::described(machine), machine.file_system)),
         (
             "data",
             format!(
-                "{} rows, ranges of {}{}, buffer pool {} in {} instances, {} data files, {}, seed {}",
+                "{} rows{ranges}, buffer pool {} in {} instances, {} data files, {}, seed {}",
                 format::count(settings.rows as f64),
-                settings.range_size,
-                read_write_ranges,
                 format::bytes(settings.buffer_pool_bytes),
                 settings.buffer_pool_instances,
                 settings.data_files,
@@ -65,13 +64,7 @@ fn head(results: &Results, panels: &[Panel<'_>]) -> String {
         facts.insert(3, ("changes", engine));
     }
     if let Some(server) = server::described(results) {
-        let data = format!(
-            "{} rows, ranges of {} (read-write: {}), seed {}",
-            format::count(settings.rows as f64),
-            settings.range_size,
-            settings.read_write_range_size,
-            settings.seed
-        );
+        let data = format!("{} rows{ranges}, seed {}", format::count(settings.rows as f64), settings.seed);
         facts.splice(
             1..3,
             [
@@ -80,6 +73,10 @@ fn head(results: &Results, panels: &[Panel<'_>]) -> String {
                 ("clients", format!("{} event loops", settings.client_threads)),
             ],
         );
+    }
+    if let Some(load) = kinds::described(results) {
+        facts.insert(1, ("load", load));
+        facts.retain(|(name, _)| *name != "statement");
     }
     // A bench has no data, and what a statement does is its load's name.
     facts.retain(|(name, _)| !(is_bench && ["data", "statement"].contains(name)));
@@ -109,9 +106,10 @@ fn head(results: &Results, panels: &[Panel<'_>]) -> String {
 fn section(panel: &Panel<'_>, published: &Flifo2009, page: &mut Page) -> String {
     let card = published_card(&compare(panel, published), published);
     format!(
-        "<section>\n<h2>{}</h2>\n{}{}</section>\n",
+        "<section>\n<h2>{}</h2>\n{}{}{}</section>\n",
         escape(&panel.heading()),
         page.figures(charts(panel, published), &card),
+        kinds::page_table(panel),
         cell_table(panel)
     )
 }

@@ -8,7 +8,7 @@ use super::analysis::{Curve, Panel, bound, panels, ratio, switches_per_statement
 use super::conclusion::conclusion;
 use super::published::{Comparison, Verdict, compare};
 use super::tables::{ansi, label, rate_table, throughput_table};
-use super::{changes, others, server};
+use super::{changes, kinds, others, server};
 use crate::report::table::{bold, right_aligned, table};
 use crate::report::{INTERRUPTED, Style};
 use crate::results::published::Flifo2009;
@@ -64,6 +64,9 @@ pub(crate) fn final_report(results: &Results, style: Style) -> String {
     if let Some(server) = server::described(results) {
         text += &format!("Server: {server}\n\n");
     }
+    if let Some(load) = kinds::described(results) {
+        text += &format!("Load: {load}\n\n");
+    }
     if let Some(engine) = changes::described(results).filter(|_| panels.iter().any(changes::are_in)) {
         text += &format!("Engine: {engine}\n\n");
     }
@@ -104,6 +107,19 @@ pub(crate) fn final_report(results: &Results, style: Style) -> String {
                     changes::engine(detail_rows(panel), style),
                 ),
             ]);
+        }
+        if kinds::has_new_orders(panel) {
+            let per_minute = |cell: &Cell| cell.spread(|round| round.new_orders_per_minute);
+            sections.push((
+                "New orders committed per minute (NOTPM): median of the rounds, lowest and highest round",
+                rate_table(panel, head, per_minute, style),
+            ));
+        }
+        if kinds::are_in(panel) {
+            sections.push((
+                "Transactions by kind: medians of the rounds, the longest response time of all",
+                kinds::table(detail_rows(panel), style),
+            ));
         }
         let _ = writeln!(text, "\n{}", bold(&panel.heading(), style));
         let _ = writeln!(text, "{}", conclusion(panel));
@@ -325,6 +341,7 @@ mod tests {
             ("sweep-report", fixture::results()),
             ("sweep-report-writing", fixture::writing()),
             ("sweep-report-server", fixture::server()),
+            ("sweep-report-kinds", fixture::kinds()),
         ];
         for (name, results) in reports {
             let text = final_report(&results, PLAIN);

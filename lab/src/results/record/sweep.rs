@@ -17,13 +17,14 @@ const HARD_STOPS: &str = "hard stops on redo space";
 type Figure = fn(&Round) -> Option<f64>;
 
 /// The figures of a cell besides its throughput: name, unit, value.
-const FIGURES: [(&str, &str, Figure); 6] = [
+const FIGURES: [(&str, &str, Figure); 7] = [
     ("p99", "ms", |round| round.p99_ms),
     ("longest wait", "ms", |round| round.entry.enter_max_us.map(|us| us / 1e3)),
     ("fewest statements of a thread, of the mean", "", |round| round.fairness.connection_fewest_share),
     (SWITCHES, "", |round| round.context_switches_per_statement),
     (LOWEST_SECOND, "", |round| round.lowest_second_share),
     (HARD_STOPS, "", |round| round.changes.redo_hard_stops.map(|stops| stops as f64)),
+    ("new orders", "per minute", |round| round.new_orders_per_minute),
 ];
 
 /// The record of a run.
