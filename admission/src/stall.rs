@@ -4,7 +4,8 @@
 //! [`stall_limit`](crate::Config::stall_limit):
 //!
 //! - *Slot reclaim.* A session that has run on one slot for the stall limit loses it to the next and goes on without one; its
-//!   exit has nothing to release. Otherwise as many reports as there are slots would keep everybody else out.
+//!   exit has nothing to release. Otherwise as many reports as there are slots would keep everybody else out. While the adaptive limit
+//!   tries no limit step by step, for a second or so, sessions keep their slots: in a collapse all of them run for long.
 //! - *Stall breaker.* When nobody has entered or left for the stall limit, one more waiter is admitted above the limit: the
 //!   sessions granted slots do not run, such as tasks that nobody polls.
 //!
@@ -52,15 +53,15 @@ impl StallRule {
         }
     }
 
-    /// Looks at the sessions, if it is time to.
-    pub(crate) fn look(&mut self, gate: &Gate, metrics: &Metrics, now_ns: u64) -> Stalls {
+    /// Looks at the sessions, if it is time to. Without `reclaims` they keep their slots.
+    pub(crate) fn look(&mut self, gate: &Gate, metrics: &Metrics, now_ns: u64, reclaims: bool) -> Stalls {
         let Some(limit_ns) = self.limit_ns else { return Stalls::default() };
         if now_ns < self.look_at_ns {
             return Stalls::default();
         }
         let began_ns = metrics.now_ns();
         let word = gate.word();
-        let reclaimed = if word.queued() == 0 { 0 } else { metrics.reclaim(limit_ns, now_ns) };
+        let reclaimed = if reclaims && word.queued() != 0 { metrics.reclaim(limit_ns, now_ns) } else { 0 };
         let breaks = self.is_stalled(gate, word, metrics, limit_ns, now_ns);
         let took_ns = metrics.now_ns().saturating_sub(began_ns);
         self.look_at_ns = now_ns.saturating_add((limit_ns / LOOKS).max(COST_MAX * took_ns));

@@ -63,6 +63,11 @@ impl Tuner {
         self.controller.as_ref().is_some_and(Controller::is_dormant)
     }
 
+    /// See [`Controller::is_trying`].
+    pub(crate) fn is_trying(&self) -> bool {
+        self.controller.as_ref().is_some_and(Controller::is_trying)
+    }
+
     /// When to take the next sample, ns; `None` if the limit is not adaptive.
     pub(crate) fn sample_at_ns(&self) -> Option<u64> {
         self.controller.as_ref().map(|_| self.sample_at_ns)
@@ -84,9 +89,9 @@ impl Tuner {
         // Counting reads the counters of all sessions: no more than a hundredth of a CPU for that. By the clock: `now_ns` is the
         // caller's, and may be old.
         let began_ns = metrics.now_ns();
-        let (begun, uncounted) = metrics.work_begun();
+        let (begun, without_slot) = metrics.work_begun();
         let took_ns = metrics.now_ns().saturating_sub(began_ns);
-        let (queued, running) = (word.queued(), word.slots() + uncounted);
+        let (queued, running) = (word.queued(), word.slots() + without_slot);
         // Work that has begun is not done: a thousand threads that enter at once have done nothing yet. The two numbers are not of the same
         // moment.
         let work = begun.saturating_sub(running.into()).max(self.work);

@@ -57,7 +57,9 @@ impl Admission {
     }
 
     fn handle_stalls(&self, now_ns: u64) {
-        let stalls = lock(&self.stall).look(&self.gate, &self.metrics, now_ns);
+        // A trial ends by itself, and must not admit more than its limit.
+        let reclaims = !lock(&self.tuner).is_trying();
+        let stalls = lock(&self.stall).look(&self.gate, &self.metrics, now_ns, reclaims);
         self.release_all(stalls.reclaimed);
         if stalls.breaks {
             let wake = self.gate.break_stall(now_ns);

@@ -9,8 +9,8 @@
 //!
 //! A step lasts until the limited arm would do two hundred units of work, or ten for each thread that the step admits if that is more. Those
 //! threads do one unit each whatever comes after, so that many units are left out. If a step does less than 0.7 of the limited work, it is
-//! repeated for longer, since the host may have paused. If the repetition does no more, it is a collapse, and the block ends. Threads that run
-//! in a collapse leave slowly, so the steps are small.
+//! repeated for longer, since the host may have paused. If the repetition does no more, it is a collapse, and the block ends. A step that
+//! does less than 0.2 is a collapse at once. Threads that run in a collapse leave slowly, so the steps are small.
 
 use super::{Arm, LIMIT_MAX, Sample};
 
@@ -25,6 +25,8 @@ const REPEAT_FACTOR: u64 = 3;
 const STEP_FACTOR: u32 = 2;
 /// The share of the limited work below which it is a collapse.
 const COLLAPSE: f64 = 0.7;
+/// The same for a step that is not repeated.
+const CLEAR_COLLAPSE: f64 = 0.2;
 /// The time after which a count without a limit may end as a collapse, ns.
 const COLLAPSE_NS: u64 = 200_000_000;
 /// A count of fewer units says nothing.
@@ -156,8 +158,9 @@ impl Block {
         if now.now_ns - step.since.now_ns < self.step_ns(step) {
             return Progress::Running;
         }
-        let is_collapse = self.is_collapse(step.since, step.admits, now);
-        if is_collapse && step.repeats {
+        let share = self.share_of_limited(step.since, step.admits, now);
+        let is_collapse = share < COLLAPSE;
+        if is_collapse && step.repeats || share < CLEAR_COLLAPSE {
             return Progress::Collapsed;
         }
         self.phase = match step.limit {
@@ -191,7 +194,7 @@ impl Block {
 
     fn count(&mut self, since: Sample, now: Sample) -> Progress {
         let (work, span_ns) = ((now.work - since.work) as f64, now.now_ns - since.now_ns);
-        if self.opens && span_ns >= COLLAPSE_NS && self.is_collapse(since, 0, now) {
+        if self.opens && span_ns >= COLLAPSE_NS && self.share_of_limited(since, 0, now) < COLLAPSE {
             return Progress::Collapsed;
         }
         let is_enough = span_ns >= COUNT_NS_MIN && work >= COUNT_WORK || span_ns >= COUNT_NS_MAX;
@@ -217,10 +220,11 @@ impl Block {
         if step.repeats { REPEAT_FACTOR * ns } else { ns }
     }
 
-    /// Whether far less than the limited work was done since then. The threads that were admitted did a unit each.
-    fn is_collapse(&self, since: Sample, admitted: u32, now: Sample) -> bool {
+    /// The work done since then as a share of the limited work; 1 if too little was expected to tell. The threads that were admitted did a
+    /// unit each.
+    fn share_of_limited(&self, since: Sample, admitted: u32, now: Sample) -> f64 {
         let expected = self.limited_rate * (now.now_ns - since.now_ns) as f64;
         let done = (now.work - since.work) as f64 - f64::from(admitted).min(expected / STEP_WORK_EACH);
-        expected >= WORK_MIN && done < COLLAPSE * expected
+        if expected >= WORK_MIN { done / expected } else { 1.0 }
     }
 }

@@ -1,10 +1,15 @@
-//! Whether more threads want to run than the limit admits by far.
+//! Whether more threads want to run than the limit admits by far, and whether they pause.
 
 use super::Sample;
 
 /// Threads per slot that want to run, above which it is crowded, and below which it no longer is.
 const ENTER: f64 = 4.0;
 const LEAVE: f64 = 2.0;
+/// The same in a single sample: a thousand threads that come at once are inside before a mean shows them.
+const ENTER_AT_ONCE: f64 = 16.0;
+/// Threads per slot that want to run, below which a crowd pauses, if for this time, ns.
+const PAUSE: f64 = 0.5;
+const PAUSE_NS: u64 = 200_000_000;
 /// The time over which demand is averaged, ns.
 const MEAN_NS: f64 = 100_000_000.0;
 /// Demand must stay low for this long, ns: a comparison itself changes how many run at once.
@@ -18,11 +23,12 @@ pub(super) struct Crowd {
     mean: f64,
     is_crowded: bool,
     low_ns: u64,
+    paused_ns: u64,
 }
 
 impl Crowd {
     pub(super) fn new(limit: u32) -> Self {
-        Crowd { slots: f64::from(limit), mean: 0.0, is_crowded: false, low_ns: 0 }
+        Crowd { slots: f64::from(limit), mean: 0.0, is_crowded: false, low_ns: 0, paused_ns: 0 }
     }
 
     /// Takes a sample, `passed_ns` after the last one.
@@ -30,13 +36,21 @@ impl Crowd {
         let passed_ns = passed_ns.min(STEP_NS_MAX);
         let weight = 1.0 - (-(passed_ns as f64) / MEAN_NS).exp();
         self.mean += weight * (f64::from(sample.demand()) - self.mean);
-        if self.mean > ENTER * self.slots {
+        let at_once = f64::from(sample.demand()) > ENTER_AT_ONCE * self.slots;
+        if self.mean > ENTER * self.slots || at_once {
             self.is_crowded = true;
         }
         self.low_ns = if self.mean < LEAVE * self.slots { self.low_ns + passed_ns } else { 0 };
         if self.low_ns >= LEAVE_AFTER_NS {
             self.is_crowded = false;
         }
+        let pauses = self.mean < PAUSE * self.slots && !at_once;
+        self.paused_ns = if pauses { self.paused_ns + passed_ns } else { 0 };
+    }
+
+    /// Whether hardly any thread has wanted to run for a while.
+    pub(super) fn has_paused(&self) -> bool {
+        self.paused_ns >= PAUSE_NS
     }
 
     pub(super) fn is_crowded(&self) -> bool {
@@ -61,5 +75,19 @@ mod tests {
         assert!(after(10, 1000), "neither many nor few");
         assert!(after(0, 499));
         assert!(!after(0, 10));
+        assert!(!after(64, 1) && after(65, 1), "sixteen per slot are a crowd at once");
+    }
+
+    #[test]
+    fn a_pause_takes_a_while_and_ends_at_once() {
+        let mut crowd = Crowd::new(4);
+        let mut after = |running, ticks: u32| {
+            (0..ticks).for_each(|_| crowd.observe(&Sample { running, ..Sample::default() }, 10_000_000));
+            crowd.has_paused()
+        };
+        assert!(!after(100, 10) && !after(0, 20), "a mean falls slowly");
+        assert!(after(0, 60));
+        assert!(!after(100, 1));
+        assert!(!after(3, 1000), "less than the limit admits, but steadily");
     }
 }

@@ -27,6 +27,9 @@
 //! From each state back to `Calm` when for five seconds fewer than two threads per slot want to run. The limit must do 5% more work than
 //! no limit does, because no limit has fewer costs in practice than a comparison shows.
 //!
+//! A crowd that pauses may come back with another load. So the limit is in force in a pause, where it costs nothing. After the pause a
+//! comparison begins with the limit; `Limited` checks it with a pair.
+//!
 //! No limit is not tried at once. The limit doubles in steps, and the first step that does less than 0.7 of the limited work is a collapse
 //! (module `block`). It ends the trial, which counts as half of the limited work, so a trial does not bring back the collapse that the limit
 //! has ended.
@@ -64,6 +67,8 @@ const PAIR_EVERY_NS: u64 = 8_000_000_000;
 const PAIR_EVERY_NS_MAX: u64 = 32_000_000_000;
 /// The same while the pairs end in a collapse.
 const PAIR_EVERY_NS_MAX_COLLAPSE: u64 = 128_000_000_000;
+/// Time until the first pair after a pause, ns.
+const PAIR_AFTER_PAUSE_NS: u64 = 2_000_000_000;
 
 /// What a [`Controller`] receives at one call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -171,6 +176,11 @@ impl Controller {
         matches!(self.state, State::Calm | State::Open) && !self.pairs.is_measuring()
     }
 
+    /// Whether a limit above the configured one is in force: no limit is tried step by step.
+    pub fn is_trying(&self) -> bool {
+        self.limit() != 0 && self.limit() != self.limit
+    }
+
     /// Takes a sample. Returns the limit to set when it changes; the first call returns the first limit.
     ///
     /// Call it every ten milliseconds or so; calls that come late or unevenly do no harm. If time or work falls, the measurement in
@@ -196,6 +206,7 @@ impl Controller {
             State::Calm if self.crowd.is_crowded() => self.compare(sample),
             State::Calm => {}
             _ if !self.crowd.is_crowded() => self.calm_down(),
+            _ if self.crowd.has_paused() => self.pause(sample),
             _ => self.advance(sample),
         }
         let after = self.limit();
@@ -204,6 +215,20 @@ impl Controller {
 
     fn calm_down(&mut self) {
         *self = Controller { last: self.last, interval_ns: self.interval_ns, ..Controller::new(self.limit) };
+    }
+
+    /// Waits for the crowd to come back, with the limit in force.
+    fn pause(&mut self, sample: Sample) {
+        match self.state {
+            State::Limited => {
+                self.rate.forget();
+                self.pair_every_ns = PAIR_EVERY_NS;
+                self.pairs = Pairs::default();
+                self.pair_at_ns = self.time_ns.saturating_add(PAIR_AFTER_PAUSE_NS);
+                self.block.switch(Arm::Limited, sample);
+            }
+            _ => self.compare(sample),
+        }
     }
 
     /// Begins a comparison. The limit is measured first, since it may be a collapse.

@@ -14,6 +14,8 @@ const INTERRUPTED_SHARE: f64 = 0.3;
 pub(super) struct Load {
     pub(super) clients: f64,
     pub(super) think_ms: f64,
+    /// How many of the clients come per millisecond.
+    pub(super) come_per_ms: f64,
     /// Work per second with one running, and what each further one adds, until `cpus` run.
     pub(super) single_per_s: f64,
     pub(super) cpus: f64,
@@ -28,6 +30,7 @@ impl Load {
         Load {
             clients: f64::from(clients),
             think_ms: 0.0,
+            come_per_ms: f64::INFINITY,
             single_per_s: 15_000.0,
             cpus: 2.0,
             halved_at: f64::INFINITY,
@@ -110,6 +113,10 @@ impl Server {
         self.limit
     }
 
+    pub(super) fn running(&self) -> f64 {
+        self.running
+    }
+
     /// Runs a load for this time; returns the work per second.
     pub(super) fn run(&mut self, load: &Load, seconds: f64) -> f64 {
         self.run_and_see(load, seconds, |_| {})
@@ -141,7 +148,7 @@ impl Server {
             self.thinking = 0.0;
         }
         let arrive = match load.think_ms {
-            0.0 => self.thinking,
+            0.0 => self.thinking.min(load.come_per_ms),
             think_ms => self.thinking * (step_s * 1e3 / think_ms).min(1.0),
         };
         self.thinking -= arrive;

@@ -98,6 +98,24 @@ fn follows_a_load_that_changes() {
     }
 }
 
+/// A pile takes seconds to leave, so none may form.
+#[test]
+fn a_crowd_that_comes_back_after_a_pause_meets_the_limit() {
+    for seed in SEEDS {
+        for (before, pause_s) in [(1024, 0.5), (1024, 2.0), (1024, 4.0), (4, 10.0)] {
+            let mut server = Server::new(LIMIT, seed);
+            server.run(&Load::point_select(before), 10.0);
+            assert!(matches!(server.state(), State::Open | State::Calm), "seed {seed}: no limit does more");
+            server.run(&Load::point_select(0), pause_s);
+            let load = Load { come_per_ms: 10.0, ..Load::hot_rows(1024) };
+            server.run_and_see(&load, 0.5, |server| {
+                let inside = server.running();
+                assert!(inside < 200.0, "seed {seed}, {before} before {pause_s} s: {inside} inside");
+            });
+        }
+    }
+}
+
 #[test]
 fn does_not_oscillate_between_equal_arms() {
     for seed in SEEDS {

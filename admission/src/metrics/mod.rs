@@ -117,11 +117,13 @@ impl Metrics {
         totals.at_once + totals.by_barging + totals.from_queue + totals.handed_off
     }
 
-    /// Work begun so far, and the number of sessions that run without a slot now. Work is entries, those by ticket on slots that were
-    /// released included. Of forced entries those that begin something: they are work whether or not the limit makes them need force.
+    /// Work begun so far, and the number of sessions that run without a slot now, uncounted or after a reclaim. Work is entries, those by
+    /// ticket on slots that were released included. Of forced entries those that begin something: they are work whether or not the limit
+    /// makes them need force.
     pub(crate) fn work_begun(&self) -> (u64, u32) {
         let totals = self.registry.totals();
-        (totals.begins() + totals.by_ticket, totals.uncounted as u32)
+        let reclaimed = self.registry.count_nodes(|node| node.hold.is_reclaimed());
+        (totals.begins() + totals.by_ticket, totals.uncounted as u32 + reclaimed)
     }
 
     /// What the queue counts, and how many wait for disks now, are known elsewhere.

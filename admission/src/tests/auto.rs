@@ -110,6 +110,62 @@ fn a_change_of_another_setting_leaves_the_limit_in_force() {
     drop(crowd);
 }
 
+/// A pile of statements that the stall rule took the slots from is neither gone nor work done.
+#[test]
+fn sessions_without_their_slots_still_run() {
+    let config = Config { stall_limit: Some(Duration::from_millis(50)), ..admission().config() };
+    let admission = Admission::new(config).unwrap();
+    let (crowd, mut now) = ([(); 20].map(|()| running(&admission)), Instant::now());
+    pass(&admission, &mut now, 300);
+    let long = [(); 2].map(|()| running(&admission));
+    let mut next = admission.session();
+    let mut queued = std::pin::pin!(next.enter_async());
+    assert!(!super::tasks::is_in(queued.as_mut()));
+    pass(&admission, &mut now, 200);
+    assert_eq!(admission.snapshot().slots_reclaimed, 2);
+    assert_eq!(admission.metrics.work_begun().1, 22);
+    assert_eq!(crate::sync::lock(&admission.tuner).work(), 0);
+    drop((crowd, long));
+    assert_eq!(admission.metrics.work_begun().1, 0);
+}
+
+/// In a collapse all sessions run for long, and a trial must not admit more than its limit.
+#[test]
+fn a_trial_reclaims_no_slots() {
+    let config = Config { stall_limit: Some(Duration::from_millis(20)), ..admission().config() };
+    let admission = Admission::new(config).unwrap();
+    let (crowd, mut now) = ([(); 20].map(|()| running(&admission)), Instant::now());
+    pass(&admission, &mut now, 300);
+    let worker = running(&admission);
+    while admission.thread_concurrency() == 2 {
+        (0..40).for_each(|_| {
+            worker.exit();
+            assert!(worker.try_enter());
+        });
+        pass(&admission, &mut now, 10);
+    }
+    assert_eq!(admission.thread_concurrency(), 4, "the first step of a trial");
+    let others = [(); 3].map(|()| running(&admission));
+    let mut next = admission.session();
+    let mut queued = std::pin::pin!(next.enter_async());
+    assert!(!super::tasks::is_in(queued.as_mut()));
+    let mut steps = 0;
+    while admission.thread_concurrency() == 4 {
+        assert_eq!(admission.snapshot().slots_reclaimed, 0);
+        pass(&admission, &mut now, 10);
+        steps += 1;
+    }
+    assert!(steps > 3, "the trial was longer than the stall limit");
+    assert_eq!(admission.thread_concurrency(), 2, "nothing was done: a collapse");
+    assert!(super::tasks::is_in(queued.as_mut()), "nobody came or left for the stall limit");
+    let mut last = admission.session();
+    let mut queued = std::pin::pin!(last.enter_async());
+    assert!(!super::tasks::is_in(queued.as_mut()));
+    pass(&admission, &mut now, 200);
+    assert_eq!(admission.snapshot().slots_reclaimed, 5);
+    drop((crowd, worker, others));
+}
+
 /// Many that enter at once have done nothing yet.
 #[test]
 fn work_is_counted_when_it_is_done() {

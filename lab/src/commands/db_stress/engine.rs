@@ -45,8 +45,8 @@ pub(super) fn run(
     // The users' sessions end first.
     drop(subject);
     let checked = measured.and_then(|ended| match ended {
-        Ended::Interrupted => Ok(ended),
-        _ => data.check(&progress).map(|()| ended),
+        Ended::Done => data.check(&progress).map(|()| ended),
+        _ => Ok(ended),
     });
     let closed = checked.and_then(|ended| data.close().map(|()| ended));
     and_afterwards(closed, kept, &progress)
