@@ -104,7 +104,19 @@ fn a_disk_bound_sweep_measures_leaving_and_staying() {
     // The last of an option given twice would be an error: a line of its own.
     command = {
         let mut own = flifo();
-        own.args(["sweep", "--table-size", "20000", "--threads", "4", "--time", "0.2", "--rounds", "1"]);
+        own.args([
+            "sweep",
+            "--specimen",
+            "none",
+            "--table-size",
+            "20000",
+            "--threads",
+            "4",
+            "--time",
+            "0.2",
+            "--rounds",
+            "1",
+        ]);
         own.args([
             "--policy",
             "flifo",
@@ -138,7 +150,19 @@ fn data_are_reused_when_they_fit_and_made_anew_when_they_do_not() {
     let temp = tempfile::tempdir().unwrap();
     let quick = |more: &[&str]| {
         let mut command = flifo();
-        command.args(["sweep", "--threads", "1", "--time", "0.05", "--rounds", "1", "--policy", "none"]);
+        command.args([
+            "sweep",
+            "--specimen",
+            "none",
+            "--threads",
+            "1",
+            "--time",
+            "0.05",
+            "--rounds",
+            "1",
+            "--policy",
+            "none",
+        ]);
         command.args(["--buffer-pool", "16M", "--instances", "1"]).args(more);
         succeeds(command.arg("--data").arg(temp.path()))
     };
@@ -169,7 +193,7 @@ fn a_killed_load_is_made_anew() {
     let temp = tempfile::tempdir().unwrap();
     let data = temp.path().join("data");
     let mut load = flifo();
-    load.args(["sweep", "--table-size", "5000000"]).arg("--data").arg(&data);
+    load.args(["sweep", "--specimen", "none", "--table-size", "5000000"]).arg("--data").arg(&data);
     let mut child = load.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     wait_until("the load begins", || data.join("sbtest").exists());
     signal(&child, Signal::KILL);
@@ -184,7 +208,19 @@ fn a_run_starts_before_its_load() {
     let temp = tempfile::tempdir().unwrap();
     let (data, json) = (temp.path().join("data"), temp.path().join("out.json"));
     let mut load = flifo();
-    load.args(["sweep", "--table-size", "100000", "--threads", "1", "--time", "0.05", "--rounds", "1"]);
+    load.args([
+        "sweep",
+        "--specimen",
+        "none",
+        "--table-size",
+        "100000",
+        "--threads",
+        "1",
+        "--time",
+        "0.05",
+        "--rounds",
+        "1",
+    ]);
     load.args(["--policy", "none", "--workload", "point-select"]).arg("--data").arg(&data);
     let child = load.arg("--json").arg(&json).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     wait_until("the load begins", || data.join("sbtest").exists());
@@ -204,7 +240,7 @@ fn an_interrupted_load_leaves_nothing_behind() {
     let temp = tempfile::tempdir().unwrap();
     let data = temp.path().join("data");
     let mut load = flifo();
-    load.args(["sweep", "--table-size", "5000000"]).arg("--data").arg(&data);
+    load.args(["sweep", "--specimen", "none", "--table-size", "5000000"]).arg("--data").arg(&data);
     let child = load.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     wait_until("the load begins", || data.join("sbtest").exists());
     signal(&child, Signal::INT);
@@ -219,7 +255,19 @@ fn ctrl_c_saves_what_was_measured_and_leaves_the_data_sound() {
     let temp = tempfile::tempdir().unwrap();
     let (data, json) = (temp.path().join("data"), temp.path().join("out.json"));
     let mut command = flifo();
-    command.args(["sweep", "--table-size", "2000", "--threads", "2,4", "--time", "0.4", "--rounds", "1"]);
+    command.args([
+        "sweep",
+        "--specimen",
+        "none",
+        "--table-size",
+        "2000",
+        "--threads",
+        "2,4",
+        "--time",
+        "0.4",
+        "--rounds",
+        "1",
+    ]);
     command.args(["--policy", "fifo,flifo", "--buffer-pool", "16M", "--data-files", "2", "--instances", "1"]);
     command.arg("--data").arg(&data).arg("--json").arg(&json);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -244,7 +292,19 @@ fn two_sweeps_do_not_share_a_directory() {
     let data = temp.path().join("data");
     succeeds(&mut tiny(&data));
     let mut long = flifo();
-    long.args(["sweep", "--table-size", "2000", "--threads", "1", "--time", "30", "--rounds", "1"]);
+    long.args([
+        "sweep",
+        "--specimen",
+        "none",
+        "--table-size",
+        "2000",
+        "--threads",
+        "1",
+        "--time",
+        "30",
+        "--rounds",
+        "1",
+    ]);
     long.args(["--buffer-pool", "16M", "--data-files", "2", "--instances", "1"]).arg("--data").arg(&data);
     let mut child = long.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     // Its heading comes once it has the data.

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use flifo_record::{Bounds, Error, Host, Key, Machine, Record, Row, Scale, Target, Wanted};
+use flifo_record::{Bounds, Claim, Error, Host, Key, Machine, Record, Row, Scale, Target, Wanted};
 
 fn record() -> Record {
     let ratio = Key::of("point select").at(1024).variant("plugin").relative_to("stock");
@@ -32,6 +32,14 @@ fn record() -> Record {
                 ..Row::default()
             },
         ],
+        claims: vec![Claim {
+            claim: "more \"rows\": []".into(),
+            compared: "a / b".into(),
+            published: Some(2.5),
+            median: None,
+            verdict: "not measured".into(),
+            ..Claim::default()
+        }],
         targets: vec![Target { key: ratio, wanted: Wanted::AtLeast(1.1) }],
         notes: vec!["One was odd.".into()],
     }

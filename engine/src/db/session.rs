@@ -126,6 +126,14 @@ impl Session {
     pub fn wait<T>(&self, wait: impl FnOnce() -> T) -> T {
         self.waiter.wait(WaitReason::Embedder, wait)
     }
+
+    /// Runs `wait`, in which the thread waits for a lock of the embedder's that others hold across statements.
+    ///
+    /// As [`Session::wait`], but counted among the waits for row locks, whose number is bounded
+    /// ([`lock_waiters_max`](flifo_admission::Config::lock_waiters_max)).
+    pub fn wait_for_lock<T>(&self, wait: impl FnOnce() -> T) -> T {
+        self.waiter.wait(WaitReason::RowLock, wait)
+    }
 }
 
 impl Statement<'_> {

@@ -139,12 +139,24 @@ fn helpful_command() -> &'static str {
         Some(word) if word == "db-stress" => "flifo db-stress",
         Some(word) if word == "bench" => "flifo bench admission",
         Some(word) if word == "iobench" => "flifo iobench",
-        Some(word) if word == "experiment" => "flifo experiment",
+        Some(word) if word == "experiment" => helpful_experiment(),
         Some(word) if word == "check" => "flifo check",
         Some(word) if word == "stat" => "flifo stat",
         Some(word) if word == "report" => "flifo report",
         Some(word) if word == "figures" => "flifo figures",
         _ => "flifo sweep",
+    }
+}
+
+/// The study whose help the error names, or the command itself.
+fn helpful_experiment() -> &'static str {
+    match std::env::args_os().nth(2) {
+        Some(word) if word == "flifo-2009" => "flifo experiment flifo-2009",
+        Some(word) if word == "thread-concurrency-2009" => "flifo experiment thread-concurrency-2009",
+        Some(word) if word == "kernel-mutex-2011" => "flifo experiment kernel-mutex-2011",
+        Some(word) if word == "linux-io-2012" => "flifo experiment linux-io-2012",
+        Some(word) if word == "all" => "flifo experiment all",
+        _ => "flifo experiment",
     }
 }
 

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use clap::Args;
 use flifo_admission::{Config, Policy};
+use flifo_engine::{EngineConfig, FlushLog};
 
 use super::engine_args::EngineArgs;
 use crate::commands::common::exit_codes;
@@ -70,24 +71,26 @@ pub struct SweepArgs {
     #[arg(help_heading = "What is measured", long, value_name = "US", default_value = "50", value_parser = clap::value_parser!(u64).range(1..=1_000_000), conflicts_with = "target")]
     pub quantum: u64,
 
-    /// Requests of the connections [default: point-select], a list of point-select, read-only, read-write, update-index, update-non-index,
-    /// hot-rows-N, and without --target also insert, ycsb-a to ycsb-f
+    /// Requests of the connections, a list of point-select, read-only, read-write, update-index, update-non-index,
+    /// hot-rows-N, and without --target also hot-transaction-N, insert, ycsb-a to ycsb-f [default: point-select; without
+    /// --specimen also hot-transaction-100 with kernel-mutex]
     ///
     /// point-select: a row by its id. read-only: sysbench's transaction of 10 point selects and 4 ranges, without
     /// BEGIN and COMMIT. read-write: sysbench's transaction with BEGIN, the same reads, an update of an indexed column
     /// and of one without an index, the deletion and insertion of a row, and COMMIT. update-index, update-non-index: one
-    /// row's column with or without an index. hot-rows-N: the indexed column of one of the first N rows. insert: a row
+    /// row's column with or without an index. hot-rows-N: the indexed column of one of the first N rows.
+    /// hot-transaction-N: BEGIN, the same update, a point select, COMMIT. insert: a row
     /// with a new id; between cells they are removed. ycsb-a to ycsb-f: YCSB's core workloads (A half reads, half
     /// updates; B 95% reads; C reads; D 95% reads of the latest, inserts; E 95% short scans, inserts; F half reads, half
     /// read-modify-writes), keys zipfian.
     #[arg(help_heading = "What is measured", long, value_name = "W,..", value_delimiter = ',', value_parser = Workload::from_str)]
     pub workload: Vec<Workload>,
 
-    /// What the server's side does in addition, a list of none, kernel-mutex[:SPINS], kernel-futex [default:
-    /// none,kernel-mutex without --workload, else none]
+    /// What the server's side does in addition, a list of none, kernel-mutex[:SPINS], kernel-futex
     ///
-    /// For comparison only. kernel-mutex: a statement takes one global mutex several times, as in InnoDB before 5.6:
-    /// SPINS rounds of spinning, then a wait whose end wakes every waiter. kernel-futex: the same with a plain mutex.
+    /// For comparison only. kernel-mutex: the lock system of InnoDB 5.5. A statement takes one global mutex several times:
+    /// SPINS rounds of spinning, then a wait whose end wakes every waiter. Under it are the list of transactions and the
+    /// queues of row locks. kernel-futex: the same with a plain mutex.
     #[arg(help_heading = "What is measured", long, value_name = "S,..", value_delimiter = ',', value_parser = SpecimenChoice::from_str, conflicts_with = "target")]
     pub specimen: Vec<SpecimenChoice>,
 
@@ -224,6 +227,16 @@ pub struct SweepArgs {
 }
 
 impl SweepArgs {
+    /// Whether the sweep itself chooses what is measured: the engine on its own, and with a lock system that collapses.
+    pub(super) fn is_default_load(&self) -> bool {
+        self.target.is_none() && self.workload.is_empty() && self.specimen.is_empty()
+    }
+
+    /// The engine's configuration for changes.
+    pub(super) fn config(&self) -> EngineConfig {
+        self.engine.config(if self.is_default_load() { FlushLog::Write } else { FlushLog::Sync })
+    }
+
     /// The name of the run's record.
     pub(super) fn record_name(&self) -> &'static str {
         if self.target.is_some() { "target-sweep" } else { "sweep" }

@@ -9,12 +9,13 @@ use crate::support::size::{Bytes, bytes};
 /// Options of `flifo sweep` for the engine.
 #[derive(Debug, Clone, Args)]
 pub struct EngineArgs {
-    /// Durability of a commit when it returns: 1 on the device, 2 in the operating system, 0 neither
+    /// Durability of a commit when it returns: 1 on the device, 2 in the operating system, 0 neither [default: 1; 2 in a
+    /// sweep without --workload and --specimen]
     ///
     /// As innodb_flush_log_at_trx_commit. 1, the engine's default, loses nothing in a power cut; the published
     /// experiments used 2.
-    #[arg(help_heading = "Data and engine", long, value_name = "0|1|2", value_parser = flush_log, default_value = "1", conflicts_with = "target")]
-    pub flush_log_at_trx_commit: FlushLog,
+    #[arg(help_heading = "Data and engine", long, value_name = "0|1|2", value_parser = flush_log, conflicts_with = "target")]
+    pub flush_log_at_trx_commit: Option<FlushLog>,
 
     /// Capacity of the redo log, bytes, or with K, M, G (of 1024)
     ///
@@ -48,9 +49,9 @@ pub struct EngineArgs {
 
 impl EngineArgs {
     /// An engine's configuration with these settings.
-    pub fn config(&self) -> EngineConfig {
+    pub fn config(&self, flush_log: FlushLog) -> EngineConfig {
         EngineConfig {
-            flush_log_at_trx_commit: self.flush_log_at_trx_commit,
+            flush_log_at_trx_commit: self.flush_log_at_trx_commit.unwrap_or(flush_log),
             redo_capacity_bytes: self.redo_capacity,
             rollback_segments: self.rollback_segments,
             doublewrite: self.doublewrite,

@@ -114,13 +114,13 @@ fn engine_config(args: &SweepArgs) -> EngineConfig {
         buffer_pool_instances: args.instances,
         data_files: args.data_files,
         publish_stats: true,
-        ..args.engine.config()
+        ..args.config()
     }
 }
 
 fn settings(args: &SweepArgs, plan: &Plan, data: &Prepared) -> Settings {
     let engine = data.database.stats();
-    let config = args.engine.config();
+    let config = args.config();
     // Whatever the setting, the scheduler has the rest by default.
     let admission = Config::default();
     Settings {

@@ -47,8 +47,8 @@ pub struct Plan {
     pub threads: Vec<u32>,
     /// Workloads.
     pub workloads: Vec<Workload>,
-    /// What the server's side does in addition.
-    pub specimens: Vec<Option<Specimen>>,
+    /// Each workload with what the server's side does in addition, in the order in which they are measured.
+    pub loads: Vec<(Workload, Option<Specimen>)>,
     /// Settings, in the order of the first round.
     pub settings: Vec<Setting>,
     /// Engine entries on one slot.
@@ -72,6 +72,8 @@ pub struct Plan {
 /// Default rows of a range.
 const RANGE_SIZE: u32 = 1_000;
 const READ_WRITE_RANGE_SIZE: u32 = 100;
+/// Rows of the workload that collapses, in a sweep without a choice.
+const HOT_ROWS: u32 = 100;
 const QUICK_THREADS: [u32; 5] = [1, 4, 16, 128, 1024];
 
 impl Plan {
@@ -102,11 +104,12 @@ impl Plan {
             }
             None => (time / 8).clamp(Duration::from_millis(100), Duration::from_millis(500)),
         };
-        let (workloads, specimens) = loads(args);
+        let loads = loads(args);
+        let workloads: Vec<Workload> = loads.iter().map(|(workload, _)| *workload).collect();
         let plan = Plan {
             threads,
-            workloads,
-            specimens,
+            workloads: without_repeats(&workloads),
+            loads,
             settings: settings(&args.policy, &args.concurrency, &args.leave_on_read),
             tickets: args.tickets,
             quantum: Duration::from_micros(args.quantum),
@@ -134,7 +137,7 @@ impl Plan {
         }
         self.range_size = self.range_size.min(rows);
         self.read_write_range_size = self.read_write_range_size.min(rows);
-        let hot = |workload: &Workload| matches!(workload, Workload::HotRows(hot) if *hot > rows);
+        let hot = |workload: &Workload| matches!(workload, Workload::HotRows(hot) | Workload::HotTransaction(hot) if *hot > rows);
         match self.workloads.iter().find(|workload| hot(workload)) {
             Some(workload) => Err(Error::Usage(format!("{workload} does not fit a table of {rows} rows"))),
             None => Ok(self),
@@ -152,7 +155,7 @@ impl Plan {
         for round in 0..self.rounds {
             let mut place = 0;
             for &threads in &self.threads {
-                for (workload, specimen) in self.loads() {
+                for &(workload, specimen) in &self.loads {
                     for setting in turns(&self.settings, round) {
                         steps.push(Step { threads, workload, specimen, setting, round, place });
                         place += 1;
@@ -163,15 +166,9 @@ impl Plan {
         steps
     }
 
-    /// Every workload without and with every specimen.
-    fn loads(&self) -> impl Iterator<Item = (Workload, Option<Specimen>)> + '_ {
-        let with = |workload| self.specimens.iter().map(move |specimen| (workload, *specimen));
-        self.workloads.iter().copied().flat_map(with)
-    }
-
     /// The number of all steps.
     pub fn steps_total(&self) -> usize {
-        self.threads.len() * self.loads().count() * self.settings.len() * self.rounds as usize
+        self.threads.len() * self.loads.len() * self.settings.len() * self.rounds as usize
     }
 
     /// The highest number of connections.
@@ -217,7 +214,9 @@ fn check_engine(args: &SweepArgs) -> Result<(), Error> {
 
 /// Refuses options that do not apply to a server.
 fn check_server(args: &SweepArgs) -> Result<(), Error> {
-    let is_known = |workload: &&Workload| !matches!(workload, Workload::Insert | Workload::Ycsb(_));
+    let is_known = |workload: &&Workload| {
+        !matches!(workload, Workload::Insert | Workload::HotTransaction(_) | Workload::Ycsb(_))
+    };
     match args.workload.iter().find(|workload| !is_known(workload)) {
         Some(workload) => Err(Error::Usage(format!(
             "{workload} is for the embedded engine, not for a server (--target), so far: leave one of them out"
@@ -226,19 +225,27 @@ fn check_server(args: &SweepArgs) -> Result<(), Error> {
     }
 }
 
-/// The workloads and specimens. Without a choice the sweep shows both sides: an engine that needs no limit, and one with
-/// the kernel mutex of InnoDB 5.5, which collapses without.
-fn loads(args: &SweepArgs) -> (Vec<Workload>, Vec<Option<Specimen>>) {
-    let specimens = match (&args.specimen[..], &args.workload[..]) {
-        ([], []) if args.target.is_none() => vec![None, Some(Specimen::KERNEL_MUTEX)],
-        ([], _) => vec![None],
-        (given, _) => given.iter().map(|specimen| specimen.0).collect(),
-    };
+/// Every workload without and with every specimen. Without a choice the sweep shows both sides: an engine that needs no
+/// limit, and one with the lock system of InnoDB 5.5, which collapses on hot rows without.
+fn loads(args: &SweepArgs) -> Vec<(Workload, Option<Specimen>)> {
     let workloads = match &args.workload[..] {
+        [] if args.is_default_load() => {
+            let rows = args.table_size.unwrap_or(TABLE_SIZE).min(HOT_ROWS);
+            return vec![
+                (Workload::PointSelect, None),
+                (Workload::HotTransaction(rows), Some(Specimen::KERNEL_MUTEX)),
+            ];
+        }
         [] => vec![Workload::PointSelect],
         given => without_repeats(given),
     };
-    (workloads, without_repeats(&specimens))
+    let specimens: Vec<Option<Specimen>> = match &args.specimen[..] {
+        [] => vec![None],
+        given => given.iter().map(|specimen| specimen.0).collect(),
+    };
+    let specimens = without_repeats(&specimens);
+    let with = |workload| specimens.iter().map(move |specimen| (workload, *specimen));
+    workloads.into_iter().flat_map(with).collect()
 }
 
 /// Policy none has no limit and no slot to release: it comes once. A policy with a limit of its own has that one.
@@ -340,11 +347,12 @@ mod tests {
         let loads = |line: &str| -> Vec<String> {
             let plan = plan(line).unwrap();
             let name = |specimen: Option<Specimen>| specimen.map_or("none".into(), |s| s.to_string());
-            plan.loads().map(|(workload, specimen)| format!("{workload} {}", name(specimen))).collect()
+            plan.loads.iter().map(|(workload, specimen)| format!("{workload} {}", name(*specimen))).collect()
         };
-        assert_eq!(loads(""), ["point-select none", "point-select kernel-mutex-30"]);
+        assert_eq!(loads(""), ["point-select none", "hot-transaction-100 kernel-mutex-30"]);
         assert_eq!(loads("--workload read-only"), ["read-only none"]);
         assert_eq!(loads("--target unix:/s"), ["point-select none"]);
+        assert_eq!(loads("--table-size 10")[1], "hot-transaction-10 kernel-mutex-30");
         assert_eq!(loads("--specimen kernel-mutex:0,none,kernel-futex").len(), 3);
         assert_eq!(loads("--workload read-write --specimen kernel-futex"), ["read-write kernel-futex"]);
         let plan =
@@ -399,7 +407,7 @@ mod tests {
     #[test]
     fn what_only_the_engine_can_do_needs_no_server() {
         let mut cases = Cases::default();
-        for workload in ["insert", "point-select,ycsb-a"] {
+        for workload in ["insert", "hot-transaction-9", "point-select,ycsb-a"] {
             let line = format!("--workload {workload}");
             assert!(plan(&line).is_ok(), "{line}");
             cases.add(&line, plan(&format!("--target unix:/s {line}")).unwrap_err());

@@ -50,7 +50,9 @@ pub(crate) fn statements(workload: Workload) -> &'static [Sql] {
         Workload::UpdateIndex | Workload::HotRows(_) => &[Sql::UpdateIndex],
         Workload::UpdateNonIndex => &[Sql::UpdateNonIndex],
         Workload::ReadWrite => &READ_WRITE,
-        Workload::Insert | Workload::Ycsb(_) => unreachable!("a plan gives a server what it can serve"),
+        Workload::Insert | Workload::HotTransaction(_) | Workload::Ycsb(_) => {
+            unreachable!("a plan gives a server what it can serve")
+        }
     }
 }
 

@@ -121,7 +121,7 @@ impl<'s> Executor<'s> {
         }
         if let Some(txn) = &mut self.open {
             let _place = txn.statement()?;
-            enter_kernel(&mut self.kernel, statement);
+            enter_kernel(&mut self.kernel, statement, self.session);
             let mut scratch = Scratch::take();
             let outcome = scratch.change_or_read(self.table, txn, statement, values)?;
             return Ok((outcome, scratch));
@@ -131,7 +131,7 @@ impl<'s> Executor<'s> {
         let mut txn = self.session.begin(isolation);
         let _place = txn.statement()?;
         self.begin_in_kernel();
-        enter_kernel(&mut self.kernel, statement);
+        enter_kernel(&mut self.kernel, statement, self.session);
         let mut scratch = Scratch::take();
         let outcome = scratch.change_or_read(self.table, &mut txn, statement, values)?;
         txn.commit()?;
@@ -182,9 +182,13 @@ impl<'s> Executor<'s> {
 }
 
 /// What a statement does under the kernel mutex before its work.
-fn enter_kernel(kernel: &mut Option<KernelTransaction>, statement: &Statement) {
+fn enter_kernel(kernel: &mut Option<KernelTransaction>, statement: &Statement, session: &Session) {
     match kernel {
-        Some(kernel) if statement.kind.writes() => kernel.change(statement.id),
+        Some(kernel) if statement.kind.writes() => {
+            if let Some(grant) = kernel.change(statement.id) {
+                session.wait_for_lock(|| grant.wait());
+            }
+        }
         Some(kernel) => kernel.read(),
         None => {}
     }

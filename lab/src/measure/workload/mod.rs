@@ -4,8 +4,9 @@
 //! and COMMIT: ten point selects, a simple range, a sum range, an ordered range and a distinct range, each a request
 //! and a reply of its own. `read-write` puts BEGIN before these, and an update of `k` (indexed), one of `c` (not
 //! indexed), the deletion and insertion of one row, and COMMIT behind them. `update-index`, `update-non-index` and
-//! `insert` are transactions of one such statement; `hot-rows-N` is `update-index` in one of the first N rows. `ycsb-a`
-//! to `ycsb-f` are YCSB's core workloads (`ycsb`).
+//! `insert` are transactions of one such statement; `hot-rows-N` is `update-index` in one of the first N rows, and
+//! `hot-transaction-N` the same between BEGIN and a point select, COMMIT. `ycsb-a` to `ycsb-f` are YCSB's core workloads
+//! (`ycsb`).
 //!
 //! | module | holds |
 //! |---|---|
@@ -58,12 +59,14 @@ pub enum Workload {
     Insert,
     /// An update of the indexed column in one of this many rows.
     HotRows(u32),
+    /// BEGIN, an update of the indexed column in one of this many rows, a point select, COMMIT.
+    HotTransaction(u32),
     /// One of YCSB's.
     Ycsb(Ycsb),
 }
 
 /// What a command line may ask for, for messages.
-const WORKLOADS: &str = "point-select, read-only, read-write, update-index, update-non-index, insert, hot-rows-N, ycsb-a to ycsb-f";
+const WORKLOADS: &str = "point-select, read-only, read-write, update-index, update-non-index, insert, hot-rows-N, hot-transaction-N, ycsb-a to ycsb-f";
 /// More rows than this are not hot.
 const HOT_ROWS_MAX: u32 = 1_000_000;
 
@@ -71,13 +74,14 @@ impl FromStr for Workload {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        if let Some(rows) = text.strip_prefix("hot-rows") {
-            let rows = rows.strip_prefix(['-', ':']).and_then(|rows| rows.parse().ok());
+        type Hot = fn(u32) -> Workload;
+        let hot: [(&str, Hot); 2] =
+            [("hot-rows", Workload::HotRows), ("hot-transaction", Workload::HotTransaction)];
+        if let Some((name, workload)) = hot.into_iter().find(|(name, _)| text.starts_with(name)) {
+            let rows = text[name.len()..].strip_prefix(['-', ':']).and_then(|rows| rows.parse().ok());
             return match rows {
-                Some(rows) if (1..=HOT_ROWS_MAX).contains(&rows) => Ok(Workload::HotRows(rows)),
-                _ => Err(format!(
-                    "hot-rows takes a number of rows from 1 to {HOT_ROWS_MAX}, as in hot-rows-100"
-                )),
+                Some(rows) if (1..=HOT_ROWS_MAX).contains(&rows) => Ok(workload(rows)),
+                _ => Err(format!("{name} takes a number of rows from 1 to {HOT_ROWS_MAX}, as in {name}-100")),
             };
         }
         let ycsb = text.strip_prefix("ycsb-");
@@ -107,6 +111,7 @@ impl fmt::Display for Workload {
             Workload::UpdateNonIndex => f.write_str("update-non-index"),
             Workload::Insert => f.write_str("insert"),
             Workload::HotRows(rows) => write!(f, "hot-rows-{rows}"),
+            Workload::HotTransaction(rows) => write!(f, "hot-transaction-{rows}"),
             Workload::Ycsb(ycsb) => ycsb.fmt(f),
         }
     }
@@ -139,13 +144,15 @@ mod tests {
 
     #[test]
     fn names_are_read_as_they_are_written() {
-        for name in WORKLOADS.split(", ").filter(|name| !name.contains(" to ") && *name != "hot-rows-N") {
+        for name in WORKLOADS.split(", ").filter(|name| !name.contains(" to ") && !name.ends_with("-N")) {
             assert_eq!(name.parse::<Workload>().unwrap().to_string(), name);
         }
         for letter in 'a'..='f' {
             let name = format!("ycsb-{letter}");
             assert_eq!(name.parse::<Workload>().unwrap().to_string(), name);
         }
+        assert_eq!("hot-transaction-7".parse(), Ok(Workload::HotTransaction(7)));
+        assert_eq!(Workload::HotTransaction(7).to_string().parse(), Ok(Workload::HotTransaction(7)));
         assert_eq!("hot-rows:7".parse(), Ok(Workload::HotRows(7)));
         assert_eq!(Workload::HotRows(7).to_string().parse(), Ok(Workload::HotRows(7)));
         for wrong in [
@@ -156,6 +163,8 @@ mod tests {
             "hot-rows-0",
             "hot-rows-x",
             "hot-rows9",
+            "hot-transaction",
+            "hot-transaction-0",
             "hot-rows-1000001",
             "ycsb",
             "ycsb-g",

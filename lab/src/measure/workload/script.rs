@@ -129,7 +129,9 @@ impl Script {
             (Workload::ReadWrite, Kind::Insert) => self.key,
             (_, Kind::Insert) => *self.inserting.get_or_insert_with(|| self.inserted.next_key()),
             (Workload::Ycsb(_), _) => self.key,
-            (Workload::HotRows(hot), _) => self.random.one_to(hot.min(rows)),
+            (Workload::HotRows(hot), _) | (Workload::HotTransaction(hot), Kind::UpdateIndex) => {
+                self.random.one_to(hot.min(rows))
+            }
             _ => self.random.one_to(rows - count + 1),
         }
     }
@@ -194,6 +196,20 @@ mod tests {
             assert_eq!(kinds, sysbench::READ_ONLY);
             assert_eq!(kinds.iter().filter(|&&kind| kind == Kind::Point).count(), 10);
         }
+    }
+
+    #[test]
+    fn a_hot_transaction_updates_a_hot_row_and_reads_any() {
+        let mut script = script(Workload::HotTransaction(3));
+        let mut highest = 0;
+        for _ in 0..50 {
+            let statements = transaction(&mut script);
+            let kinds = kinds(&statements);
+            assert_eq!(kinds, [Kind::Begin, Kind::UpdateIndex, Kind::Point, Kind::Commit]);
+            assert!((1..=3).contains(&statements[1].id));
+            highest = highest.max(statements[2].id);
+        }
+        assert!(highest > 1_000, "{highest}");
     }
 
     #[test]

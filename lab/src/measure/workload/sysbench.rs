@@ -32,13 +32,17 @@ pub(super) const READ_WRITE: [Kind; 20] = {
     kinds
 };
 
-/// A transaction of one of sysbench's workloads; `None` for the others.
+/// An update between BEGIN and a read, COMMIT: its row is locked while the client answers.
+const HOT_TRANSACTION: [Kind; 4] = [Kind::Begin, Kind::UpdateIndex, Kind::Point, Kind::Commit];
+
+/// A transaction of one of sysbench's workloads, or of hot rows; `None` for the others.
 pub(super) fn transaction(workload: Workload) -> Option<&'static [Kind]> {
     Some(match workload {
         Workload::PointSelect => &[Kind::Point],
         Workload::ReadOnly => &READ_ONLY,
         Workload::ReadWrite => &READ_WRITE,
         Workload::UpdateIndex | Workload::HotRows(_) => &[Kind::UpdateIndex],
+        Workload::HotTransaction(_) => &HOT_TRANSACTION,
         Workload::UpdateNonIndex => &[Kind::UpdateNonIndex],
         Workload::Insert => &[Kind::Insert],
         Workload::Ycsb(_) => return None,

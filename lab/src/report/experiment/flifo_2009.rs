@@ -144,7 +144,7 @@ impl Flifo {
         let compared = format!("{place}: most slots in use / limit {limit}, flifo");
         judged.push(
             Claim::new(&claims[2], compared, Some(2.0), slots, Verdict::of_ratio(slots, 2.0))
-                .because("slots of running threads, and of those that are woken and do not run yet"),
+                .because("slots of running threads, and of woken threads that do not run yet"),
         );
         judged
     }

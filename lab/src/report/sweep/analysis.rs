@@ -227,6 +227,7 @@ impl<'a> Panel<'a> {
     /// Whether transactions of its workload have several statements.
     pub fn has_transactions(&self) -> bool {
         ["read-only", "read-write", "ycsb-f", "dbt2", "db-stress"].contains(&self.workload)
+            || self.workload.starts_with("hot-transaction")
     }
 
     /// The curve of `policy` that compares best with `curve`: same limit and tickets, otherwise same limit, otherwise

@@ -8,33 +8,36 @@
 //! | a transaction begins, also that of a single statement | puts the transaction into the list |
 //! | the first read of a transaction | walks the list and copies the ids: the read view |
 //! | a row is changed | walks the queue of the row's page for a conflict, appends the request, held or waiting |
-//! | commit and rollback | takes its requests out of their queues, looks which waiters could go on, removes the transaction from the list |
-//!
-//! A page's queue has the locks and the waiting requests of all its rows, in the order in which they came. So with n
-//! waiters for the rows of a page each commit walks the queue up to n times: this is what collapses InnoDB on hot rows.
+//! | commit and rollback | takes its requests out of their queues, grants those that need not wait longer, removes the transaction from the list |
 //!
 //! The list links objects of a kilobyte, as InnoDB's does ([`list`]): a read view costs a cache miss for each open
-//! transaction, under the mutex. The queues are arrays, and cost less than InnoDB's.
+//! transaction, under the mutex. A page's queue has the requests for all its rows ([`queue`]): with n waiters each commit
+//! walks it up to n times. On hot rows this is what collapses InnoDB.
 //!
-//! The engine does all of this without such a mutex; what happens here comes on top, and decides nothing.
+//! A transaction waits there for its first row, in the order of the queue. The wait releases its slot and counts among
+//! the waits for row locks, as the engine's own. The transaction holds nothing then, and so has no part in a deadlock. For
+//! further rows the engine's row locks decide alone.
 //!
 //! | specimen | the mutex |
 //! |---|---|
 //! | `kernel-mutex:N` | [`sync_array`]: N rounds of spinning, then a wait whose end is a broadcast; 30 rounds are InnoDB's default |
 //! | `kernel-futex` | the standard library's: a futex, one waiter woken by each release |
 //!
-//! Lock order: the mutex is a leaf. No thread waits, or enters the engine, while it holds the mutex.
+//! Lock order: the mutex is a leaf. No thread waits, or enters the engine, while it holds the mutex. A row's lock is taken
+//! before the engine's, and given up after the engine's commit.
 
 mod list;
+mod queue;
 mod sync_array;
 
 use std::fmt;
-use std::hint::black_box;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use flifo_base::lock;
 use list::{List, Place};
+pub use queue::Grant;
+use queue::Queue;
 use sync_array::SyncArray;
 
 /// Rounds of spinning by default: innodb_sync_spin_loops.
@@ -67,7 +70,11 @@ impl Specimen {
             Specimen::KernelMutex { spins } => KernelLock::Array(SyncArray::new(spins)),
             Specimen::KernelFutex => KernelLock::Futex,
         };
-        let state = State { next_id: 1, active: List::default(), queues: vec![Vec::new(); QUEUES] };
+        let state = State {
+            next_id: 1,
+            active: List::default(),
+            queues: (0..QUEUES).map(|_| Queue::default()).collect(),
+        };
         Arc::new(Kernel { mutex, state: Mutex::new(state) })
     }
 }
@@ -121,29 +128,7 @@ struct State {
     /// The active transactions.
     active: List,
     /// The requests for locks of the rows of a page, by a hash of the page.
-    queues: Vec<Vec<Request>>,
-}
-
-/// A row lock, held or waited for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Request {
-    owner: u64,
-    row: u32,
-}
-
-impl Request {
-    /// Whether it waits: an earlier request in the queue is for the same row and another's.
-    fn waits_in(self, queue: &[Request]) -> bool {
-        queue
-            .iter()
-            .take_while(|earlier| **earlier != self)
-            .any(|earlier| earlier.row == self.row && earlier.owner != self.owner)
-    }
-}
-
-/// How many requests of a queue wait. Each is compared with all before it until a conflict is found.
-fn waiters(queue: &[Request]) -> usize {
-    queue.iter().filter(|request| request.waits_in(queue)).count()
+    queues: Vec<Queue>,
 }
 
 /// The held mutex. The array is released after the state.
@@ -190,13 +175,22 @@ pub struct KernelTransaction {
     has_view: bool,
     /// The queues in which it has requests.
     locked: Vec<usize>,
+    /// Where it waits for a row.
+    grant: Arc<Grant>,
 }
 
 impl KernelTransaction {
     /// For a connection without a transaction.
     pub fn new(kernel: &Arc<Kernel>) -> Self {
         let kernel = Arc::clone(kernel);
-        KernelTransaction { kernel, id: None, view: Vec::new(), has_view: false, locked: Vec::new() }
+        KernelTransaction {
+            kernel,
+            id: None,
+            view: Vec::new(),
+            has_view: false,
+            locked: Vec::new(),
+            grant: Arc::default(),
+        }
     }
 
     /// Begins a transaction, unless one is open.
@@ -220,17 +214,23 @@ impl KernelTransaction {
         }
     }
 
-    /// A change of a row: requests its lock. Whether it waits is the engine's decision.
-    pub fn change(&mut self, row: u32) {
-        let Some((owner, _)) = self.id else { return };
-        let (request, place) = (Request { owner, row }, (row / PAGE_ROWS) as usize % QUEUES);
-        let mut held = self.kernel.lock();
-        let queue = &mut held.state().queues[place];
-        if !queue.contains(&request) {
-            black_box(request.waits_in(queue));
-            queue.push(request);
-            self.locked.push(place);
-        }
+    /// A change of a row: requests its lock. Returns what to wait for if it is the transaction's first and another holds
+    /// it.
+    #[must_use]
+    pub fn change(&mut self, row: u32) -> Option<&Grant> {
+        let (owner, _) = self.id?;
+        let place = (row / PAGE_ROWS) as usize % QUEUES;
+        let is_first = self.locked.is_empty();
+        let waits = {
+            let mut held = self.kernel.lock();
+            let queue = &mut held.state().queues[place];
+            if queue.has(owner, row) {
+                return None;
+            }
+            queue.request(owner, row, is_first.then_some(&self.grant))
+        };
+        self.locked.push(place);
+        waits.then_some(&*self.grant)
     }
 
     /// Commit or rollback.
@@ -239,9 +239,7 @@ impl KernelTransaction {
         let mut held = self.kernel.lock();
         let state = held.state();
         for place in self.locked.drain(..) {
-            let queue = &mut state.queues[place];
-            queue.retain(|request| request.owner != id);
-            black_box(waiters(queue));
+            state.queues[place].remove(id);
         }
         state.active.remove(in_list);
         self.has_view = false;
@@ -256,6 +254,7 @@ impl Drop for KernelTransaction {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
     use std::thread;
 
     use super::*;
@@ -277,11 +276,11 @@ mod tests {
     fn a_transaction_is_in_the_list_until_it_ends() {
         let kernel = Specimen::KERNEL_MUTEX.kernel();
         let active = || kernel.lock().state().active.ids().collect::<Vec<u64>>();
-        let locks = || kernel.lock().state().queues.iter().map(Vec::len).sum::<usize>();
+        let locks = || kernel.lock().state().queues.iter().map(Queue::len).sum::<usize>();
         let (mut first, mut second) = (KernelTransaction::new(&kernel), KernelTransaction::new(&kernel));
         // Nothing is open: a read or a change outside of a transaction is none.
         first.read();
-        first.change(1);
+        assert!(first.change(1).is_none());
         first.end();
         assert_eq!((active(), locks()), (vec![], 0));
         first.begin();
@@ -289,8 +288,7 @@ mod tests {
         second.begin();
         assert_eq!(active(), [2, 1], "the latest first");
         second.read();
-        first.change(5);
-        first.change(5);
+        assert!(first.change(5).is_none() && first.change(5).is_none());
         assert_eq!((second.view.clone(), locks()), (vec![2, 1], 1), "a lock is requested once");
         first.end();
         second.read();
@@ -300,24 +298,26 @@ mod tests {
     }
 
     #[test]
-    fn requests_for_a_row_wait_in_the_queue_of_its_page() {
-        let kernel = Specimen::KernelFutex.kernel();
-        let mut transactions: Vec<KernelTransaction> =
-            (0..4).map(|_| KernelTransaction::new(&kernel)).collect();
-        transactions.iter_mut().for_each(KernelTransaction::begin);
-        // Three for one row, one for another row of the page.
-        for (transaction, row) in transactions.iter_mut().zip([1, 2, 1, 1]) {
-            transaction.change(row);
-        }
-        let waiting = || waiters(&kernel.lock().state().queues[0]);
-        assert_eq!(waiting(), 2);
-        transactions[1].end();
-        assert_eq!(waiting(), 2, "it held another row");
-        transactions[0].end();
-        assert_eq!(waiting(), 1);
-        transactions[3].end();
-        transactions[2].end();
-        assert_eq!(waiting(), 0);
+    fn transactions_hold_their_first_row_one_at_a_time() {
+        let kernel = Specimen::KERNEL_MUTEX.kernel();
+        let (inside, most) = (AtomicU32::new(0), AtomicU32::new(0));
+        thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    let mut transaction = KernelTransaction::new(&kernel);
+                    for _ in 0..500 {
+                        transaction.begin();
+                        transaction.change(7).into_iter().for_each(Grant::wait);
+                        most.fetch_max(1 + inside.fetch_add(1, Ordering::SeqCst), Ordering::SeqCst);
+                        thread::yield_now();
+                        inside.fetch_sub(1, Ordering::SeqCst);
+                        transaction.end();
+                    }
+                });
+            }
+        });
+        assert_eq!(most.into_inner(), 1);
+        assert_eq!(kernel.lock().state().queues.iter().map(Queue::len).sum::<usize>(), 0);
     }
 
     #[test]
@@ -331,7 +331,7 @@ mod tests {
                         for row in 0..500 {
                             transaction.begin();
                             transaction.read();
-                            transaction.change(row);
+                            transaction.change(row).into_iter().for_each(Grant::wait);
                             transaction.end();
                         }
                     });
@@ -340,7 +340,7 @@ mod tests {
             let mut held = kernel.lock();
             let state = held.state();
             assert_eq!((state.next_id, state.active.ids().count()), (1 + 8 * 500, 0), "{specimen}");
-            assert!(state.queues.iter().all(Vec::is_empty), "{specimen}");
+            assert!(state.queues.iter().all(|queue| queue.len() == 0), "{specimen}");
         }
     }
 }
