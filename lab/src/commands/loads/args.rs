@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use clap::Args;
 use flifo_admission::Policy;
-use flifo_engine::EngineConfig;
+use flifo_engine::{EngineConfig, FlushLog};
 
 use crate::commands::record::RecordArgs;
 use crate::commands::sweep::args::{concurrency, small_number, threads};
@@ -117,7 +117,7 @@ impl LoadArgs {
             buffer_pool_instances: self.instances,
             data_files: self.data_files,
             publish_stats: true,
-            ..self.engine.config()
+            ..self.engine.config(FlushLog::Sync)
         }
     }
 }

@@ -132,7 +132,7 @@ pub(crate) fn key(plan: &Plan, step: &Step) -> CellKey {
 
 /// The settings of a run on the embedded engine.
 pub(crate) fn settings(args: &LoadArgs, plan: &Plan, database: &Database) -> Settings {
-    let (engine, config) = (database.stats(), args.engine.config());
+    let (engine, config) = (database.stats(), args.engine_config());
     let admission = Config::default();
     Settings {
         lock_waiters_max: admission.lock_waiters_max,
