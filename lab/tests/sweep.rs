@@ -286,6 +286,30 @@ fn ctrl_c_saves_what_was_measured_and_leaves_the_data_sound() {
     assert_eq!(succeeds(&mut tiny(&data)), "", "the data were reused");
 }
 
+/// The specimen's queues decide who goes first, and the table is what its clients saw.
+#[test]
+fn specimens_measure_changes_within_and_without_transactions() {
+    let temp = tempfile::tempdir().unwrap();
+    let json = temp.path().join("out.json");
+    let mut command = tiny(&temp.path().join("data"));
+    command.args(["--workload", "hot-transaction-5,hot-rows-2,read-write", "--policy", "none,fifo"]);
+    command.args(["--specimen", "kernel-mutex:0,kernel-futex", "--concurrency", "2"]);
+    succeeds(command.arg("--json").arg(&json));
+    let json = results(&json);
+    let with = |specimen: &str| {
+        let of = |cell: &&Value| cell["specimen"].as_str().unwrap_or_default() == specimen;
+        let statements = |cell: &Value| {
+            cell["rounds"].as_array().unwrap().iter().map(|r| number(r, "statements")).sum::<f64>()
+        };
+        let cells: Vec<&Value> = cells(&json).iter().filter(of).collect();
+        (cells.len(), cells.into_iter().map(statements).sum::<f64>() > 0.0)
+    };
+    // Three workloads, two policies, two numbers of connections.
+    for specimen in ["", "kernel-mutex-0", "kernel-futex"] {
+        assert_eq!(with(specimen), (3 * 2 * 2, true), "{specimen}");
+    }
+}
+
 #[test]
 fn two_sweeps_do_not_share_a_directory() {
     let temp = tempfile::tempdir().unwrap();

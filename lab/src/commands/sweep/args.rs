@@ -21,7 +21,7 @@ use crate::support::size::Bytes;
 pub(crate) const EXAMPLES: &str = concat!(
     "Examples:
   flifo sweep
-      1 to 1024 connections, three policies, without and with a mutex that collapses, under 5 minutes
+      1 to 1024 connections, three policies, point selects and hot rows, under 5 minutes
   flifo sweep --quick --html sweep.html
       A short version, with a page
   flifo sweep --workload read-only --policy fifo,flifo --concurrency 2,4,8 --threads 256,1024
@@ -73,7 +73,7 @@ pub struct SweepArgs {
 
     /// Requests of the connections, a list of point-select, read-only, read-write, update-index, update-non-index,
     /// hot-rows-N, and without --target also hot-transaction-N, insert, ycsb-a to ycsb-f [default: point-select; without
-    /// --specimen also hot-transaction-100 with kernel-mutex]
+    /// --specimen also hot-transaction-100]
     ///
     /// point-select: a row by its id. read-only: sysbench's transaction of 10 point selects and 4 ranges, without
     /// BEGIN and COMMIT. read-write: sysbench's transaction with BEGIN, the same reads, an update of an indexed column
@@ -227,7 +227,8 @@ pub struct SweepArgs {
 }
 
 impl SweepArgs {
-    /// Whether the sweep itself chooses what is measured: the engine on its own, and with a lock system that collapses.
+    /// Whether the sweep itself chooses what is measured: a load that needs no limit, and one that collapses
+    /// without.
     pub(super) fn is_default_load(&self) -> bool {
         self.target.is_none() && self.workload.is_empty() && self.specimen.is_empty()
     }

@@ -225,16 +225,13 @@ fn check_server(args: &SweepArgs) -> Result<(), Error> {
     }
 }
 
-/// Every workload without and with every specimen. Without a choice the sweep shows both sides: an engine that needs no
-/// limit, and one with the lock system of InnoDB 5.5, which collapses on hot rows without.
+/// Every workload without and with every specimen. Without a choice the sweep shows both sides: a load that needs no
+/// limit, and transactions on hot rows, which collapse without.
 fn loads(args: &SweepArgs) -> Vec<(Workload, Option<Specimen>)> {
     let workloads = match &args.workload[..] {
         [] if args.is_default_load() => {
             let rows = args.table_size.unwrap_or(TABLE_SIZE).min(HOT_ROWS);
-            return vec![
-                (Workload::PointSelect, None),
-                (Workload::HotTransaction(rows), Some(Specimen::KERNEL_MUTEX)),
-            ];
+            return vec![(Workload::PointSelect, None), (Workload::HotTransaction(rows), None)];
         }
         [] => vec![Workload::PointSelect],
         given => without_repeats(given),
@@ -343,16 +340,16 @@ mod tests {
     }
 
     #[test]
-    fn without_a_choice_the_sweep_shows_an_engine_that_collapses_too() {
+    fn without_a_choice_the_sweep_shows_a_load_that_collapses_too() {
         let loads = |line: &str| -> Vec<String> {
             let plan = plan(line).unwrap();
             let name = |specimen: Option<Specimen>| specimen.map_or("none".into(), |s| s.to_string());
             plan.loads.iter().map(|(workload, specimen)| format!("{workload} {}", name(*specimen))).collect()
         };
-        assert_eq!(loads(""), ["point-select none", "hot-transaction-100 kernel-mutex-30"]);
+        assert_eq!(loads(""), ["point-select none", "hot-transaction-100 none"]);
         assert_eq!(loads("--workload read-only"), ["read-only none"]);
         assert_eq!(loads("--target unix:/s"), ["point-select none"]);
-        assert_eq!(loads("--table-size 10")[1], "hot-transaction-10 kernel-mutex-30");
+        assert_eq!(loads("--table-size 10")[1], "hot-transaction-10 none");
         assert_eq!(loads("--specimen kernel-mutex:0,none,kernel-futex").len(), 3);
         assert_eq!(loads("--workload read-write --specimen kernel-futex"), ["read-write kernel-futex"]);
         let plan =

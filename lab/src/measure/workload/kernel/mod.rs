@@ -12,7 +12,7 @@
 //!
 //! The list links objects of a kilobyte, as InnoDB's does ([`list`]): a read view costs a cache miss for each open
 //! transaction, under the mutex. A page's queue has the requests for all its rows ([`queue`]): with n waiters each commit
-//! walks it up to n times. On hot rows this is what collapses InnoDB.
+//! walks it up to n times.
 //!
 //! A transaction waits there for its first row, in the order of the queue. The wait releases its slot and counts among
 //! the waits for row locks, as the engine's own. The transaction holds nothing then, and so has no part in a deadlock. For
