@@ -47,7 +47,7 @@ pub fn list() -> String {
 
 fn head(results: &Results) -> String {
     let times = &results.times;
-    let mut text = format!("## MariaDB: the matrix of loads\n\n`{}`\n\n", results.run.command_line);
+    let mut text = format!("## {}: the matrix of loads\n\n`{}`\n\n", results.product, results.run.command_line);
     let _ = writeln!(
         text,
         "{}. {} rows, --rand-type={}.\n",
@@ -231,7 +231,7 @@ pub(super) mod tests {
     pub(crate) fn plan(arguments: &str) -> Plan {
         let words = ["bench", "matrix"].into_iter().chain(arguments.split_whitespace());
         match Cli::try_parse_from(words).unwrap().command {
-            Some(Command::Matrix(arguments)) => Plan::of(&arguments).unwrap(),
+            Some(Command::Matrix(arguments)) => Plan::of(&MARIADB, &arguments).unwrap(),
             None => panic!("{arguments}: no matrix"),
         }
     }
@@ -250,6 +250,7 @@ pub(super) mod tests {
         Results {
             run,
             what: "matrix",
+            product: "MariaDB",
             rows: 5000,
             distribution: "uniform".into(),
             times: plan.times.clone(),
