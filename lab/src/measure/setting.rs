@@ -1,11 +1,11 @@
-//! The setting under which a cell is measured: who limits the running statements, and to how many.
+//! The setting under which a cell is measured: what limits the running statements, and to how many.
 
 use std::fmt;
 use std::str::FromStr;
 
 use flifo_admission::Policy;
 
-/// Who limits the statements that run at once.
+/// What limits the number of running statements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limiter {
     /// flifo's scheduler under this policy; with [`Policy::None`] nobody.
@@ -61,7 +61,7 @@ impl FromStr for Limiter {
 /// A variant: one curve of the picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Setting {
-    /// Who limits.
+    /// What limits.
     pub limiter: Limiter,
     /// The limit; 0 under policy none, and for an adaptive one.
     pub concurrency: u32,
