@@ -226,6 +226,7 @@ pub(super) mod tests {
     use super::super::results::tests::cell;
     use super::*;
     use crate::plan::{Cli, Command};
+    use crate::product::MARIADB;
     use crate::results::RunHead;
 
     pub(crate) fn plan(arguments: &str) -> Plan {
@@ -297,7 +298,7 @@ pub(super) mod tests {
 
     #[test]
     fn the_record_has_every_cell_and_draws_the_picture() {
-        let record = crate::record::of_matrix(&results());
+        let record = crate::record::of_matrix(&MARIADB, &results());
         let key = |title: &str| Key::of(title).at(16).variant("plugin");
         let ratio = record.row(&key("point select beside a dump").relative_to("stock")).unwrap();
         assert_eq!((ratio.median, ratio.n), (Some(1.2), Some(10)));
