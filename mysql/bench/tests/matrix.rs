@@ -57,7 +57,7 @@ fn every_variant_is_measured_under_every_load() {
         }
     }
     let record = fs::read_to_string(record).unwrap();
-    assert!(record.contains("server CPU per statement") && record.contains("\"base\": \"stock\""), "{record}");
+    assert!(record.contains("server CPU per statement") && record.contains("\"base\":\"stock\""), "{record}");
 }
 
 #[test]
