@@ -49,7 +49,9 @@ pub fn run_matrix(product: &'static Product, arguments: &matrix::Arguments) -> R
     interrupt::install()?;
     let results = matrix::run(&plan, command_line(product))?;
     let text = matrix::markdown(&results);
-    files.show(&text, &results, &results.run, results.cells.is_empty(), || record::of_matrix(product, &results))
+    files.show(&text, &results, &results.run, results.cells.is_empty(), || {
+        record::of_matrix(product, &results)
+    })
 }
 
 /// The files that a run writes at its end.

@@ -133,11 +133,7 @@ pub static MARIADB: Product = Product {
     redo_log_size: "innodb-log-file-size",
     options: &[],
     pool_options: &[("thread-handling", "pool-of-threads")],
-    durable_options: &[
-        ("innodb-flush-log-at-trx-commit", "1"),
-        ("sync-binlog", "1"),
-        ("log-bin", "binlog"),
-    ],
+    durable_options: &[("innodb-flush-log-at-trx-commit", "1"), ("sync-binlog", "1"), ("log-bin", "binlog")],
     status_table: "information_schema.GLOBAL_STATUS",
     // The parts of a UNION ALL run one after the other.
     status_query: |names| {

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use flifo::support::clock;
 use flifo::support::interrupt;
-use flifo_mariadb::mysql::{self, Conn};
 use flifo_mariadb::mysql::prelude::Queryable;
+use flifo_mariadb::mysql::{self, Conn};
 use rustix::process::{Pid, Signal, getpriority_process, kill_process, setpriority_process};
 
 use crate::background::Background;

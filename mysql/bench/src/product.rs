@@ -40,11 +40,7 @@ pub(crate) static MYSQL: Product = Product {
     // As in MariaDB, whose binary log is closed by default.
     options: &[("skip-log-bin", "")],
     pool_options: &[("plugin-load-add", "thread_pool.so")],
-    durable_options: &[
-        ("innodb-flush-log-at-trx-commit", "1"),
-        ("sync-binlog", "1"),
-        ("log-bin", "binlog"),
-    ],
+    durable_options: &[("innodb-flush-log-at-trx-commit", "1"), ("sync-binlog", "1"), ("log-bin", "binlog")],
     status_table: "performance_schema.global_status",
     // The tables of the performance schema have no Com_ counters.
     status_query: |names| {
@@ -133,5 +129,23 @@ impl Server for Private {
 
     fn shutdown(&mut self, _bound: Duration) -> std::result::Result<(), String> {
         if self.0.shutdown() { Ok(()) } else { Err("it did not end cleanly".into()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flifo_mariadb_bench::matrix::loads::Load;
+
+    use super::*;
+
+    #[test]
+    fn what_is_wanted_is_measured() {
+        for name in MYSQL.loads {
+            assert!(Load::named(name).is_some(), "{name}");
+        }
+        for (load, connections, base, _) in MYSQL.wanted {
+            assert!(MYSQL.loads.contains(load) && MYSQL.connections.contains(connections), "{load}");
+            assert!(MYSQL.variants.contains(base), "{base}");
+        }
     }
 }

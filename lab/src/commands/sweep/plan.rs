@@ -214,7 +214,9 @@ fn check_server(args: &SweepArgs) -> Result<(), Error> {
         Some(workload) => Err(Error::Usage(format!(
             "{workload} is for the embedded engine, not for a server (--target), so far: leave one of them out"
         ))),
-        None if args.policy.contains(&Limiter::Innodb) && args.concurrency.iter().all(|limit| *limit == 0) => {
+        None if args.policy.contains(&Limiter::Innodb)
+            && args.concurrency.iter().all(|limit| *limit == 0) =>
+        {
             Err(Error::Usage("InnoDB's limit is a number: add one to --concurrency for policy innodb".into()))
         }
         None => Ok(()),

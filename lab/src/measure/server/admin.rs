@@ -76,8 +76,11 @@ impl Admin {
                     "policy innodb needs a server with {INNODB}, which this one has not (MySQL has it): leave it out"
                 )));
             }
-            let (most, whose) =
-                if limiter == Limiter::Innodb { (INNODB_MAX, "InnoDB's") } else { (CONCURRENCY_MAX, "the plugin's") };
+            let (most, whose) = if limiter == Limiter::Innodb {
+                (INNODB_MAX, "InnoDB's")
+            } else {
+                (CONCURRENCY_MAX, "the plugin's")
+            };
             if concurrency > most {
                 return Err(Error::Usage(format!(
                     "{whose} limit is at most {most}; use a smaller --concurrency"

@@ -47,7 +47,8 @@ pub fn list() -> String {
 
 fn head(results: &Results) -> String {
     let times = &results.times;
-    let mut text = format!("## {}: the matrix of loads\n\n`{}`\n\n", results.product, results.run.command_line);
+    let mut text =
+        format!("## {}: the matrix of loads\n\n`{}`\n\n", results.product, results.run.command_line);
     let _ = writeln!(
         text,
         "{}. {} rows, --rand-type={}.\n",

@@ -69,7 +69,10 @@ impl Run<'_> {
         let all = plan.time_from(0, rounds, false);
         say(&format!("{cells} cells, {rounds} rounds each, about {}", minutes(all)));
         if plan.times.quick && all > plan.product.quick {
-            say(&format!("this is more than {}: the last cells will be left out", minutes(plan.product.quick)));
+            say(&format!(
+                "this is more than {}: the last cells will be left out",
+                minutes(plan.product.quick)
+            ));
         }
         for (at, place) in plan.places.iter().enumerate() {
             if plan.times.quick && self.left() < plan.time_of(*place, 1) {

@@ -78,8 +78,8 @@ impl Servers {
                     .environment("FLIFO_SYNC_US", SYNC_US.to_string());
             }
             let warm = self != Servers::SmallPool;
-            let mut server =
-                Running::start(plan.product, variant, launch, dataset, warm).map_err(Error::of(&variant.name))?;
+            let mut server = Running::start(plan.product, variant, launch, dataset, warm)
+                .map_err(Error::of(&variant.name))?;
             server.execute(&prepared()).map_err(Error::of(&variant.name))?;
             servers.push(server);
             if flifo::support::interrupt::is_requested() {

@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use flifo_mariadb::mysql::{Conn, from_row};
 use flifo_mariadb::mysql::prelude::Queryable;
+use flifo_mariadb::mysql::{Conn, from_row};
 
 use crate::product::Product;
 
@@ -47,11 +47,7 @@ impl Reading {
         Ok(best)
     }
 
-    fn ask(
-        admin: &mut Conn,
-        product: &Product,
-        counters: &[&str],
-    ) -> flifo_mariadb::mysql::Result<Reading> {
+    fn ask(admin: &mut Conn, product: &Product, counters: &[&str]) -> flifo_mariadb::mysql::Result<Reading> {
         let own = ["QUESTIONS", "THREADS_CONNECTED", HISTORY];
         let names: Vec<String> = counters.iter().chain(&own).map(|name| format!("'{name}'")).collect();
         let mut results = admin.query_iter((product.status_query)(&names.join(", ")))?;
