@@ -21,7 +21,7 @@ INCLUDEDIR ?= $(PREFIX)/include
 DOCDIR     ?= $(PREFIX)/share/doc/flifo
 DOCS       = docs/c-api.md LICENSE-MIT LICENSE-APACHE $(CAPI)/examples/pool.c $(CAPI)/examples/guard.cc
 
-.PHONY: help run test unit models lint deny bench figures docs fuzz setup capi header install uninstall tsan miri soak plugin-core mariadb mariadb-try mariadb-test mariadb-asan mariadb-debian13 mariadb-mtr mysql mysql-test bench-mariadb bench-target bench-iobench peers test-peers bench-peers deb
+.PHONY: help run test unit models lint deny bench figures docs fuzz setup capi header install uninstall tsan miri soak plugin-core mariadb mariadb-try mariadb-test mariadb-asan mariadb-debian13 mariadb-mtr mysql mysql-test bench-mariadb bench-mysql bench-target bench-iobench peers test-peers bench-peers deb
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "%-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -177,10 +177,15 @@ mysql: ## the plugin for MySQL 9.7: target/mysql/flifo.so
 
 mysql-test: mysql ## the plugin on a real MySQL server, of Debian unstable in target/mysql-root (skipped where it cannot be fetched)
 	tools/mysql-root "$(TARGET_DIR)/mysql-root" || { test $$? -eq 77 && test -z "$$FLIFO_REQUIRE_MYSQL"; }
-	$(CARGO) test -p flifo-mysql
+	$(CARGO) test -p flifo-mysql -p flifo-mysql-bench
+	$(CARGO) test -p flifo --test target_mysql
 
 bench-mariadb: mariadb ## a stock MariaDB beside one with the plugin and a pool of threads (ARGS="--quick", ARGS=matrix, ARGS=--help)
 	$(CARGO) run -p flifo-mariadb-bench -- $(ARGS)
+
+bench-mysql: mysql ## a stock MySQL beside innodb_thread_concurrency, thread_pool.so and the plugin (ARGS="--quick", ARGS=--help)
+	tools/mysql-root "$(TARGET_DIR)/mysql-root"
+	$(CARGO) run -p flifo-mysql-bench -- $(ARGS)
 
 deb: mariadb ## a Debian package of the plugin: target/deb/
 	mariadb/debian/build

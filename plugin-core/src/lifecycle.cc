@@ -229,7 +229,7 @@ void on_commit_begin(server::Thread *thread) {
   waits::State &waits = connection->waits;
   if (waits.is_commit)
     waits.nested_commits++;
-  else if (waits.depth == 0 && server::logs_changes(thread) && has_changes(*connection, thread))
+  else if (waits.depth == 0 && server::hides_commit_waits(thread) && has_changes(*connection, thread))
     waits::begin_commit(*connection);
 }
 

@@ -77,7 +77,7 @@ void connection_ends_in_a_wait() {
   }
   EXPECT(counts().running == 0);
   Client client;
-  client.thread.logs_changes = true;
+  client.thread.hides_commit_waits = true;
   EXPECT(client.begin(WORK));
   lifecycle::on_commit_begin(&client.thread);
   EXPECT(counts().running == 0);
@@ -85,7 +85,7 @@ void connection_ends_in_a_wait() {
 
 void commit() {
   Client client;
-  client.thread.logs_changes = true;
+  client.thread.hides_commit_waits = true;
   EXPECT(client.begin(WORK));
   lifecycle::on_commit_begin(&client.thread);
   EXPECT(counts().running == 0);
@@ -114,7 +114,7 @@ void commit_without_changes() {
   lifecycle::on_commit_begin(&client.thread);
   EXPECT(counts().running == 1);
   end(client);
-  client.thread.logs_changes = client.thread.has_begun = true;
+  client.thread.hides_commit_waits = client.thread.has_begun = true;
   EXPECT(client.begin(WORK));
   lifecycle::on_commit_begin(&client.thread);
   EXPECT(counts().running == 1);
@@ -136,7 +136,7 @@ void commit_without_changes() {
 
 void two_phases() {
   Client client;
-  client.thread.logs_changes = true;
+  client.thread.hides_commit_waits = true;
   EXPECT(client.begin("XA PREPARE 'a'"));
   EXPECT(counts().running == 0);
   end(client);

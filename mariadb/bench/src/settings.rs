@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use flifo_mariadb::Options;
 use serde::Serialize;
+
+use crate::product::Launch;
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Settings {
@@ -32,6 +33,9 @@ pub struct Settings {
     pub text: bool,
     /// Mean time between two transactions of a client, in microseconds.
     pub think_us: u32,
+    /// Options of the product, before all others.
+    #[serde(skip)]
+    pub product_options: Vec<(String, String)>,
     /// Further options in the order given: names and values without dashes.
     pub server_options: Vec<(String, String)>,
 }
@@ -41,7 +45,6 @@ impl Settings {
     pub fn server(&self) -> Vec<(String, String)> {
         let own = [
             ("innodb-buffer-pool-size", self.buffer_pool_bytes.to_string()),
-            ("innodb-log-file-size", self.log_file_bytes.to_string()),
             ("innodb-flush-log-at-trx-commit", "2".into()),
             // The figures are not to depend on what the last run left in memory.
             ("innodb-buffer-pool-load-at-startup", "OFF".into()),
@@ -52,7 +55,7 @@ impl Settings {
             ("max-prepared-stmt-count", "1000000".into()),
         ];
         let own = own.into_iter().map(|(name, value)| (name.to_owned(), value));
-        own.chain(self.server_options.iter().cloned()).collect()
+        self.product_options.iter().cloned().chain(own).chain(self.server_options.iter().cloned()).collect()
     }
 
     pub(crate) fn slice(&self) -> Duration {
@@ -63,7 +66,7 @@ impl Settings {
         Duration::from_millis(self.settle_ms.unwrap_or(0).into())
     }
 
-    pub(crate) fn options(&self) -> Options {
-        self.server().into_iter().fold(Options::new(), |options, (name, value)| options.set(&name, value))
+    pub(crate) fn launch(&self) -> Launch {
+        Launch { options: self.server(), ..Launch::default() }
     }
 }

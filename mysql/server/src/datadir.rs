@@ -10,7 +10,12 @@ use crate::{Error, Installation, Result};
 
 /// Makes `to` a data directory of an administrator without a password.
 pub(crate) fn make(installation: &Installation, to: &Path) -> Result<()> {
-    Ok(copy_directory(&template(installation)?, to)?)
+    copy(&template(installation)?, to)
+}
+
+/// Makes `to` a copy of a data directory that no server uses.
+pub(crate) fn copy(from: &Path, to: &Path) -> Result<()> {
+    Ok(copy_directory(from, to)?)
 }
 
 /// A freshly initialized data directory; made under another name and renamed, so that it is complete or absent.

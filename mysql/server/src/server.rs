@@ -13,7 +13,7 @@ use flifo_mariadb::spawn;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use crate::{Error, Installation, Result, datadir};
+use crate::{Error, Installation, Options, Result, datadir};
 
 /// On a busy machine.
 const START: Duration = Duration::from_secs(120);
@@ -29,9 +29,14 @@ pub struct PrivateServer {
 }
 
 impl PrivateServer {
-    /// Starts a server with these further arguments, and waits until it answers. The plugin and the server's `thread_pool.so` lie in its
-    /// plugin folder and are not installed.
+    /// Starts a server with these further arguments, as [`PrivateServer::start_with`] does.
     pub fn start(installation: &Installation, arguments: &[&str]) -> Result<PrivateServer> {
+        PrivateServer::start_with(installation, &Options::new().arguments(arguments.iter().copied()))
+    }
+
+    /// Starts a server and waits until it answers. The plugin and the server's `thread_pool.so` lie in its plugin folder and are not
+    /// installed.
+    pub fn start_with(installation: &Installation, options: &Options) -> Result<PrivateServer> {
         let parent = std::env::temp_dir();
         let folder =
             tempfile::Builder::new().prefix("flifo-mysql-").tempdir().map_err(Error::file(parent))?;
@@ -44,8 +49,12 @@ impl PrivateServer {
         fs::copy(&plugin, folder.path().join("plugin/flifo.so")).map_err(Error::file(plugin))?;
         let pool = folder.path().join("plugin/thread_pool.so");
         symlink(installation.plugin_folder().join("thread_pool.so"), &pool).map_err(Error::file(pool))?;
-        datadir::make(installation, &folder.path().join("data"))?;
-        let child = launch(installation.server(), folder.path(), arguments)?;
+        let data = folder.path().join("data");
+        match &options.data {
+            Some(from) => datadir::copy(from, &data)?,
+            None => datadir::make(installation, &data)?,
+        }
+        let child = launch(installation.server(), folder.path(), options)?;
         let mut server = PrivateServer { child, folder };
         server.wait_until_it_answers()?;
         Ok(server)
@@ -74,7 +83,7 @@ impl PrivateServer {
     /// to take effect. An answer that does not come within a minute is an error.
     pub fn connect(&self, user: &str) -> Result<Conn> {
         let options = OptsBuilder::new()
-            .socket(Some(self.folder.path().join("socket").to_string_lossy()))
+            .socket(Some(self.socket().to_string_lossy()))
             .user(Some(user))
             // Otherwise the client sends a statement for it, which would queue.
             .max_allowed_packet(Some(16 << 20))
@@ -106,6 +115,16 @@ impl PrivateServer {
         value.parse().map_err(|_| Error::NotNumber { name: name.to_owned(), value })
     }
 
+    /// Where clients connect.
+    pub fn socket(&self) -> PathBuf {
+        self.folder.path().join("socket")
+    }
+
+    /// The server's data. Complete once the server has ended cleanly.
+    pub fn data_folder(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
     /// The folder from which the server loads plugins.
     pub fn plugin_folder(&self) -> PathBuf {
         self.folder.path().join("plugin")
@@ -120,6 +139,16 @@ impl PrivateServer {
     pub fn error_log(&self) -> String {
         let log = fs::read(self.folder.path().join("log")).unwrap_or_default();
         String::from_utf8_lossy(&log).into_owned()
+    }
+
+    /// The server's process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Whether its process is there.
+    pub fn runs(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
     }
 
     /// Ends the server and returns whether it ended cleanly within two minutes; then it is killed.
@@ -149,7 +178,7 @@ impl Drop for PrivateServer {
     }
 }
 
-fn launch(mut command: Command, folder: &Path, arguments: &[&str]) -> Result<Child> {
+fn launch(mut command: Command, folder: &Path, options: &Options) -> Result<Child> {
     for (name, value) in [
         ("datadir", "data"),
         ("socket", "socket"),
@@ -159,9 +188,14 @@ fn launch(mut command: Command, folder: &Path, arguments: &[&str]) -> Result<Chi
     ] {
         command.arg(format!("--{name}={}", folder.join(value).display()));
     }
-    command.args(["--skip-networking", "--mysqlx=OFF", "--secure-file-priv=", "--max-connections=1000"]);
+    // A port is the caller's to ask for.
+    if !options.arguments.iter().any(|argument| argument.starts_with("--port")) {
+        command.arg("--skip-networking");
+    }
+    command.args(["--mysqlx=OFF", "--secure-file-priv=", "--max-connections=1000"]);
     command.args(["--innodb-buffer-pool-size=64M", "--innodb-redo-log-capacity=16M"]);
-    command.args(arguments);
+    command.args(&options.arguments);
+    command.envs(options.environment.iter().map(|(name, value)| (name, value)));
     let log = folder.join("log");
     let file = File::create(&log).map_err(Error::file(&log))?;
     let copy = file.try_clone().map_err(Error::file(&log))?;

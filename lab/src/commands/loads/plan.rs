@@ -8,6 +8,7 @@ use super::args::LoadArgs;
 use crate::commands::common::{step_in_words, turns, without_repeats};
 use crate::commands::sweep::args::PolicyLimit;
 use crate::commands::sweep::plan::settings;
+use crate::measure::setting::Limiter;
 use crate::measure::setting::Setting;
 use crate::measure::workload::stream;
 use crate::support::error::Error;
@@ -34,7 +35,7 @@ impl Step {
     /// A new scheduler with its setting.
     pub(crate) fn admission(&self) -> Result<std::sync::Arc<Admission>, Error> {
         let config = Config {
-            policy: self.setting.policy,
+            policy: self.setting.limiter.policy(),
             thread_concurrency: self.setting.concurrency,
             ..Config::default()
         };
@@ -65,8 +66,11 @@ impl Plan {
         if args.target.is_none() {
             check_engine(args)?;
         }
-        let policies: Vec<PolicyLimit> =
-            args.policy.iter().map(|&policy| PolicyLimit { policy, limit: None }).collect();
+        let policies: Vec<PolicyLimit> = args
+            .policy
+            .iter()
+            .map(|&policy| PolicyLimit { policy: Limiter::Flifo(policy), limit: None })
+            .collect();
         Ok(Plan {
             workload,
             users: without_repeats(&args.users),

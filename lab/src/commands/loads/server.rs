@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use flifo_admission::Policy;
 
 use super::args::LoadArgs;
 use super::plan::{Plan, Step};
@@ -57,7 +56,7 @@ impl Live {
         let protocol = args.protocol.unwrap_or_default();
         let statements = if protocol == Protocol::Prepared { statements } else { 0 };
         check_room(&mut admin, (plan.users_max(), "--users"), statements)?;
-        if plan.settings.iter().any(|setting| setting.policy != Policy::None)
+        if plan.settings.iter().any(|setting| setting.limiter.is_flifo())
             && admin::bypasses_admission(&mut session).map_err(|error| explain(&endpoint, error))?
         {
             progress.note(&format!(

@@ -10,9 +10,10 @@ use flifo_engine::{EngineConfig, FlushLog};
 use super::engine_args::EngineArgs;
 use crate::commands::common::exit_codes;
 use crate::commands::record::RecordArgs;
-use crate::commands::values::{number, policy, rounds, seconds};
+use crate::commands::values::{number, rounds, seconds};
 use crate::measure::frontend::FrontendKind;
 use crate::measure::server::{Address, Protocol, TlsArgs};
+use crate::measure::setting::Limiter;
 use crate::measure::workload::Workload;
 use crate::measure::workload::kernel::Specimen;
 use crate::support::size::Bytes;
@@ -49,14 +50,15 @@ pub struct SweepArgs {
     #[arg(help_heading = "What is measured", long, value_name = "N,..", value_delimiter = ',', value_parser = threads)]
     pub threads: Vec<u32>,
 
-    /// Admission policies, a list of none, fifo, flifo, quantum; fifo:32 has a limit of its own
+    /// Admission policies, a list of none, fifo, flifo, quantum; fifo:32 has a limit of its own; with --target also innodb
     ///
     /// none: no limit. fifo: strictly in order. flifo: in order, except that a newcomer enters while woken threads do
-    /// not run yet. quantum: a time slice for each session that comes back at once, flifo for the others.
+    /// not run yet. quantum: a time slice for each session that comes back at once, flifo for the others. innodb: the
+    /// limit is a MySQL server's own innodb_thread_concurrency, and flifo's plugin, if there is one, has none.
     #[arg(help_heading = "What is measured", long, value_name = "P,..", value_delimiter = ',', value_parser = PolicyLimit::from_str, default_value = "none,fifo,flifo")]
     pub policy: Vec<PolicyLimit>,
 
-    /// Maximum number of statements running at once, a list; policy none has no limit. With --target also auto
+    /// Maximum number of statements running at once, a list; policy none has no limit. With --target also auto, except for innodb
     #[arg(help_heading = "What is measured", long, value_name = "N,..", value_delimiter = ',', value_parser = concurrency, default_value = "4")]
     pub concurrency: Vec<u32>,
 
@@ -182,9 +184,9 @@ pub struct SweepArgs {
     /// unix:/path/to/socket?user=..&db=..
     ///
     /// Creates the table sbtest1 in the database if it does not exist, and never drops it; refuses a table of another
-    /// shape. The password may be in the environment variable MYSQL_PWD. Policies other than none need flifo's plugin
-    /// in the server (INSTALL SONAME 'flifo'); its settings change between cells and are restored at the end. Accounts
-    /// with CONNECTION ADMIN bypass the plugin: use an ordinary user for the load.
+    /// shape. The password may be in the environment variable MYSQL_PWD. Policies other than none and innodb need
+    /// flifo's plugin in the server (INSTALL PLUGIN flifo SONAME 'flifo.so'); settings change between cells and are
+    /// restored at the end. Accounts with CONNECTION ADMIN bypass the plugin: use an ordinary user for the load.
     #[arg(help_heading = "A live server", long, value_name = "ADDRESS", value_parser = Address::from_str)]
     pub target: Option<Address>,
 
@@ -247,7 +249,7 @@ impl SweepArgs {
 /// A policy, with a limit of its own or with those of `--concurrency`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PolicyLimit {
-    pub policy: Policy,
+    pub policy: Limiter,
     pub limit: Option<u32>,
 }
 
@@ -256,11 +258,12 @@ impl FromStr for PolicyLimit {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let Some((name, limit)) = text.split_once(':') else {
-            return Ok(PolicyLimit { policy: policy(text)?, limit: None });
+            return Ok(PolicyLimit { policy: text.parse()?, limit: None });
         };
-        match policy(name)? {
-            Policy::None => Err("policy none has no limit: write none alone".into()),
-            policy => Ok(PolicyLimit { policy, limit: Some(concurrency(limit)?) }),
+        match (name.parse()?, concurrency(limit)?) {
+            (Limiter::Flifo(Policy::None), _) => Err("policy none has no limit: write none alone".into()),
+            (Limiter::Innodb, 0) => Err("policy innodb takes a number as its limit".into()),
+            (policy, limit) => Ok(PolicyLimit { policy, limit: Some(limit) }),
         }
     }
 }

@@ -10,7 +10,7 @@ use flifo_admission::{Config, Policy, WaitKind, WaitMask};
 
 use super::args::{PolicyLimit, SweepArgs, TABLE_SIZE};
 use crate::commands::common::{turns, without_repeats};
-use crate::measure::setting::Setting;
+use crate::measure::setting::{Limiter, Setting};
 use crate::measure::workload::kernel::Specimen;
 use crate::measure::workload::{Workload, stream};
 use crate::support::error::Error;
@@ -180,7 +180,7 @@ impl Plan {
     pub fn admission(&self, setting: &Setting) -> Config {
         let all = WaitMask::ALL;
         Config {
-            policy: setting.policy,
+            policy: setting.limiter.policy(),
             thread_concurrency: setting.concurrency,
             concurrency_tickets: self.tickets,
             quantum: self.quantum,
@@ -192,6 +192,11 @@ impl Plan {
 
 /// What the embedded engine cannot do.
 fn check_engine(args: &SweepArgs) -> Result<(), Error> {
+    if args.policy.iter().any(|policy| policy.policy == Limiter::Innodb) {
+        return Err(Error::Usage(
+            "policy innodb is a server's own limit: add --target, or leave it out".into(),
+        ));
+    }
     if args.concurrency.contains(&0) || args.policy.iter().any(|policy| policy.limit == Some(0)) {
         return Err(Error::Usage(
             "--concurrency auto needs a server (--target); for the scheduler alone: flifo bench admission"
@@ -221,6 +226,11 @@ fn check_server(args: &SweepArgs) -> Result<(), Error> {
         Some(workload) => Err(Error::Usage(format!(
             "{workload} is for the embedded engine, not for a server (--target), so far: leave one of them out"
         ))),
+        None if args.policy.iter().any(|policy| policy.policy == Limiter::Innodb)
+            && args.concurrency.iter().all(|limit| *limit == 0) =>
+        {
+            Err(Error::Usage("InnoDB's limit is a number: add one to --concurrency for policy innodb".into()))
+        }
         None => Ok(()),
     }
 }
@@ -245,17 +255,21 @@ fn loads(args: &SweepArgs) -> Vec<(Workload, Option<Specimen>)> {
     workloads.into_iter().flat_map(with).collect()
 }
 
-/// Policy none has no limit and no slot to release: it comes once. A policy with a limit of its own has that one.
+/// Policy none has no limit and no slot to release: it comes once. InnoDB's own limit is not adaptive. A policy with a limit
+/// of its own has that one.
 pub(crate) fn settings(policies: &[PolicyLimit], limits: &[u32], leave_on_read: &[bool]) -> Vec<Setting> {
     let mut settings = Vec::new();
-    for &PolicyLimit { policy, limit } in policies {
+    for &PolicyLimit { policy: limiter, limit } in policies {
         let own = limit.map(|limit| [limit]);
         for &concurrency in own.as_ref().map_or(limits, |own| &own[..]) {
             for &leave_on_read in leave_on_read {
-                settings.push(match policy {
-                    Policy::None => Setting { policy, concurrency: 0, leave_on_read: true },
-                    _ => Setting { policy, concurrency, leave_on_read },
-                });
+                match limiter {
+                    Limiter::Flifo(Policy::None) => {
+                        settings.push(Setting { limiter, concurrency: 0, leave_on_read: true });
+                    }
+                    Limiter::Innodb if concurrency == 0 => {}
+                    _ => settings.push(Setting { limiter, concurrency, leave_on_read }),
+                }
             }
         }
     }
@@ -282,7 +296,7 @@ mod tests {
     fn a_round_is_one_pass_over_everything() {
         let plan = plan("--threads 1,8 --workload point-select --policy none,flifo --rounds 2").unwrap();
         let order: Vec<(u32, u32, &str)> =
-            plan.steps().iter().map(|step| (step.round, step.threads, step.setting.policy.name())).collect();
+            plan.steps().iter().map(|step| (step.round, step.threads, step.setting.limiter.name())).collect();
         let round = |n, a, b| [(n, 1, a), (n, 1, b), (n, 8, a), (n, 8, b)];
         assert_eq!(order, [round(0, "none", "flifo"), round(1, "flifo", "none")].concat());
         assert_eq!(plan.steps_total(), order.len());
@@ -320,7 +334,7 @@ mod tests {
     #[test]
     fn policy_none_comes_once_whatever_the_limits() {
         let plan = plan("--policy none,flifo --concurrency 2,4 --leave-on-read yes,no").unwrap();
-        let of = |policy| plan.settings.iter().filter(|s| s.policy == policy).count();
+        let of = |policy| plan.settings.iter().filter(|s| s.limiter == Limiter::Flifo(policy)).count();
         assert_eq!((of(Policy::None), of(Policy::Flifo)), (1, 4));
     }
 
@@ -328,7 +342,7 @@ mod tests {
     fn a_policy_may_have_a_limit_of_its_own() {
         let plan = plan("--policy none,fifo:32,flifo,flifo:16 --concurrency 4").unwrap();
         let settings: Vec<(&str, u32)> =
-            plan.settings.iter().map(|setting| (setting.policy.name(), setting.concurrency)).collect();
+            plan.settings.iter().map(|setting| (setting.limiter.name(), setting.concurrency)).collect();
         assert_eq!(settings, [("none", 0), ("fifo", 32), ("flifo", 4), ("flifo", 16)]);
         assert!(
             self::plan("--policy flifo:auto").is_err()
@@ -356,6 +370,15 @@ mod tests {
             plan("--threads 1,2 --workload read-only --specimen none,kernel-futex --rounds 1").unwrap();
         assert_eq!(plan.steps().len(), plan.steps_total());
         assert_eq!(plan.steps_total(), 2 * 2 * 3);
+    }
+
+    #[test]
+    fn innodb_s_own_limit_is_a_number() {
+        let plan =
+            plan("--target unix:/s --policy none,innodb,quantum --concurrency 8,auto --threads 1").unwrap();
+        let settings: Vec<_> = plan.settings.iter().map(|s| (s.policy_name(), s.concurrency)).collect();
+        let expected = [("none", 0), ("innodb", 8), ("quantum", 8), ("auto", 0)];
+        assert_eq!(settings, expected.map(|(name, limit)| (name.to_owned(), limit)));
     }
 
     #[test]

@@ -30,6 +30,8 @@ pub struct Load {
     pub connections: &'static [u32],
     /// Statements or transactions are long: slices are twice as long.
     pub is_slow: bool,
+    /// Measured if it is named, by the command line or by the product.
+    pub is_optional: bool,
     /// Statements of an administrator before the load. `{file}` is the path of a file without its extension.
     pub setup: &'static [&'static str],
     /// The names of the loads between which this load changes; all else is theirs.
@@ -119,6 +121,7 @@ const POINT_SELECT: Load = Load {
     background: None,
     connections: &CONNECTIONS,
     is_slow: false,
+    is_optional: false,
     setup: &[],
     phases: &[],
 };
@@ -156,7 +159,7 @@ const HOT_ROW_TRANSACTION: Load = Load {
 };
 
 /// All loads, in the order of the report.
-pub static LOADS: [Load; 26] = [
+pub static LOADS: [Load; 27] = [
     POINT_SELECT,
     Load { name: "think-300us", title: "point select, clients think 0.3 ms", think_us: 300, ..POINT_SELECT },
     Load { name: "think-2ms", title: "point select, clients think 2 ms", think_us: 2_000, ..POINT_SELECT },
@@ -314,6 +317,17 @@ pub static LOADS: [Load; 26] = [
         title: "update non-index, durable commits, syncs of 5 ms",
         servers: Servers::Durable,
         is_slow: true,
+        ..UPDATE
+    },
+    Load {
+        name: "durable-transaction",
+        title: "BEGIN, 4 changes, COMMIT, durable commits, syncs of 5 ms",
+        unit: "transactions",
+        counter: "COM_COMMIT",
+        script: Script::Sysbench("oltp_write_only"),
+        servers: Servers::Durable,
+        is_slow: true,
+        is_optional: true,
         ..UPDATE
     },
     Load { name: "tls", title: "point select over TLS", servers: Servers::Tls, ..POINT_SELECT },
