@@ -19,6 +19,6 @@ mod installation;
 mod server;
 
 pub use error::{Error, Result};
-pub use flifo_mariadb::{clients, mysql};
+pub use flifo_mariadb::{clients, guide, mysql, wire};
 pub use installation::Installation;
 pub use server::PrivateServer;

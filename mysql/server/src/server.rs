@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use flifo_mariadb::mysql::prelude::Queryable;
 use flifo_mariadb::mysql::{Conn, OptsBuilder};
-use flifo_mariadb::spawn;
+use flifo_mariadb::{copy_directory, raise_file_limit, spawn};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
@@ -29,9 +29,23 @@ pub struct PrivateServer {
 }
 
 impl PrivateServer {
-    /// Starts a server with these further arguments, and waits until it answers. The plugin and the server's `thread_pool.so` lie in its
+    /// Starts a server with these further arguments, and waits until it answers. The plugin and those of the server's packages lie in its
     /// plugin folder and are not installed.
     pub fn start(installation: &Installation, arguments: &[&str]) -> Result<PrivateServer> {
+        PrivateServer::start_on_data(installation, arguments, None)
+    }
+
+    /// The same on a copy of this data, which a server has left.
+    pub fn start_on(installation: &Installation, arguments: &[&str], data: &Path) -> Result<PrivateServer> {
+        PrivateServer::start_on_data(installation, arguments, Some(data))
+    }
+
+    fn start_on_data(
+        installation: &Installation,
+        arguments: &[&str],
+        data: Option<&Path>,
+    ) -> Result<PrivateServer> {
+        raise_file_limit();
         let parent = std::env::temp_dir();
         let folder =
             tempfile::Builder::new().prefix("flifo-mysql-").tempdir().map_err(Error::file(parent))?;
@@ -42,9 +56,12 @@ impl PrivateServer {
         // A copy: a later build does not change what this server has mapped.
         let plugin = Installation::plugin_file()?;
         fs::copy(&plugin, folder.path().join("plugin/flifo.so")).map_err(Error::file(plugin))?;
-        let pool = folder.path().join("plugin/thread_pool.so");
-        symlink(installation.plugin_folder().join("thread_pool.so"), &pool).map_err(Error::file(pool))?;
-        datadir::make(installation, &folder.path().join("data"))?;
+        link_all(&installation.plugin_folder(), &folder.path().join("plugin"))?;
+        let own = folder.path().join("data");
+        match data {
+            Some(data) => copy_directory(data, &own)?,
+            None => datadir::make(installation, &own)?,
+        }
         let child = launch(installation.server(), folder.path(), arguments)?;
         let mut server = PrivateServer { child, folder };
         server.wait_until_it_answers()?;
@@ -74,7 +91,7 @@ impl PrivateServer {
     /// to take effect. An answer that does not come within a minute is an error.
     pub fn connect(&self, user: &str) -> Result<Conn> {
         let options = OptsBuilder::new()
-            .socket(Some(self.folder.path().join("socket").to_string_lossy()))
+            .socket(Some(self.socket().to_string_lossy()))
             .user(Some(user))
             // Otherwise the client sends a statement for it, which would queue.
             .max_allowed_packet(Some(16 << 20))
@@ -106,6 +123,16 @@ impl PrivateServer {
         value.parse().map_err(|_| Error::NotNumber { name: name.to_owned(), value })
     }
 
+    /// Where clients connect.
+    pub fn socket(&self) -> PathBuf {
+        self.folder.path().join("socket")
+    }
+
+    /// The server's data. Complete once the server has ended cleanly.
+    pub fn data_folder(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
     /// The folder from which the server loads plugins.
     pub fn plugin_folder(&self) -> PathBuf {
         self.folder.path().join("plugin")
@@ -130,6 +157,11 @@ impl PrivateServer {
         {
             let _ = kill_process(pid, Signal::TERM);
         }
+        self.wait_for_end()
+    }
+
+    /// Waits for an end that another has asked for, and returns the same.
+    pub fn wait_for_end(&mut self) -> bool {
         let deadline = Instant::now() + END;
         while Instant::now() < deadline {
             if let Ok(Some(status)) = self.child.try_wait() {
@@ -149,6 +181,16 @@ impl Drop for PrivateServer {
     }
 }
 
+/// The server's own plugins, beside ours.
+fn link_all(from: &Path, to: &Path) -> Result<()> {
+    for entry in fs::read_dir(from).map_err(Error::file(from))? {
+        let entry = entry.map_err(Error::file(from))?;
+        let link = to.join(entry.file_name());
+        symlink(entry.path(), &link).map_err(Error::file(link))?;
+    }
+    Ok(())
+}
+
 fn launch(mut command: Command, folder: &Path, arguments: &[&str]) -> Result<Child> {
     for (name, value) in [
         ("datadir", "data"),
@@ -159,9 +201,14 @@ fn launch(mut command: Command, folder: &Path, arguments: &[&str]) -> Result<Chi
     ] {
         command.arg(format!("--{name}={}", folder.join(value).display()));
     }
-    command.args(["--skip-networking", "--mysqlx=OFF", "--secure-file-priv=", "--max-connections=1000"]);
+    command.args(["--skip-networking", "--mysqlx=OFF", "--secure-file-priv=", "--max-connections=3000"]);
     command.args(["--innodb-buffer-pool-size=64M", "--innodb-redo-log-capacity=16M"]);
     command.args(arguments);
+    if let Some(library) = std::env::var_os("FLIFO_SANITIZER") {
+        // For a plugin that was built with AddressSanitizer. The server's own leaks are its own.
+        command.env("LD_PRELOAD", library);
+        command.env("ASAN_OPTIONS", "detect_leaks=0:abort_on_error=1:handle_segv=2:disable_coredump=1");
+    }
     let log = folder.join("log");
     let file = File::create(&log).map_err(Error::file(&log))?;
     let copy = file.try_clone().map_err(Error::file(&log))?;
