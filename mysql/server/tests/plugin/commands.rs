@@ -110,7 +110,7 @@ fn definitions_transactions_and_temporary_tables(server: &PrivateServer) {
         "XA START 'x'; UPDATE t SET k = k + 1 WHERE id = 1; XA END 'x'; XA COMMIT 'x' ONE PHASE",
         "XA START 'x'; UPDATE t SET k = k + 1 WHERE id = 1; XA END 'x'; XA PREPARE 'x'; XA ROLLBACK 'x'",
         "SELECT * FROM t FOR UPDATE SKIP LOCKED",
-        "SELECT * FROM t INTO @a, @b LIMIT 0",
+        "SELECT * FROM t LIMIT 1 INTO @a, @b",
         "WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 100) SELECT SUM(i) FROM n",
         "TABLE t",
         "VALUES ROW(1), ROW(2)",

@@ -65,6 +65,6 @@ fn main() -> ExitCode {
         ]
         .concat(),
     };
-    let alone = vec![pool::alone(), start::alone(), shutdown::alone(), replica::alone(), guide::alone()];
+    let alone = vec![start::alone(), shutdown::alone(), replica::alone(), guide::alone()];
     stage::play(&arguments, &installation, vec![plain, beside::subject(), pool::subject()], alone)
 }

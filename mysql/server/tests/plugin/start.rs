@@ -5,7 +5,7 @@ use std::fs;
 use flifo_mysql::{Error, Installation, PrivateServer, mysql};
 
 use super::stage::Alone;
-use super::support::{Holder, Queryable, Running, app, end, populate, rest, run, until};
+use super::support::{Holder, Queryable, Running, app, end, populate, rest, run};
 
 pub(crate) fn alone() -> Alone {
     Alone {

@@ -170,8 +170,17 @@ impl Holder<'_> {
         set(server, "thread_concurrency", 1);
         let text = format!("LOAD DATA INFILE '{}' INTO TABLE loaded", fifo.display());
         let statement = Running::start(server, &text);
+        let mut root = server.connect("root").unwrap();
+        let state = format!(
+            "SELECT processlist_state FROM performance_schema.threads WHERE processlist_id = {}",
+            statement.id
+        );
+        // Not that of a statement that the holder queues behind.
         until("the holder has the slot", || {
-            statement.is_over() || server.status_number("Flifo_running").unwrap() == 1
+            statement.is_over()
+                || (server.status_number("Flifo_running").unwrap() == 1
+                    && root.query_first::<Option<String>, _>(&state).unwrap().flatten().as_deref()
+                        == Some("executing"))
         });
         if statement.is_over() {
             panic!("the holder ended: {:?}", statement.end().0);
