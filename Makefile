@@ -21,7 +21,7 @@ INCLUDEDIR ?= $(PREFIX)/include
 DOCDIR     ?= $(PREFIX)/share/doc/flifo
 DOCS       = docs/c-api.md LICENSE-MIT LICENSE-APACHE $(CAPI)/examples/pool.c $(CAPI)/examples/guard.cc
 
-.PHONY: help run test unit models lint deny bench figures docs fuzz setup capi header install uninstall tsan miri soak plugin-core mariadb mariadb-try mariadb-test mariadb-asan mariadb-debian13 mariadb-mtr mysql mysql-try mysql-test mysql-asan bench-mariadb bench-target bench-iobench peers test-peers bench-peers deb deb-mariadb deb-mysql
+.PHONY: help run test unit models lint deny bench figures docs fuzz setup capi header install uninstall tsan miri soak plugin-core mariadb mariadb-try mariadb-test mariadb-asan mariadb-debian13 mariadb-mtr mysql mysql-try mysql-test mysql-asan bench-mariadb bench-mysql bench-target bench-iobench peers test-peers bench-peers deb deb-mariadb deb-mysql
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "%-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -185,7 +185,8 @@ mysql-try: mysql ## a private MySQL server with the plugin, and a shell on it
 
 mysql-test: mysql ## the plugin on a real MySQL server, of Debian unstable in target/mysql-root (skipped where it cannot be fetched)
 	$(MYSQL_ROOT_FOR_TESTS)
-	$(CARGO) test -p flifo-mysql
+	$(CARGO) test -p flifo-mysql -p flifo-mysql-bench
+	$(CARGO) test -p flifo --test target_mysql
 
 mysql-asan: ## the same with AddressSanitizer (FLIFO_SHORT=1: a fifth of what is repeated)
 	mysql/plugin/build --asan
@@ -195,6 +196,10 @@ mysql-asan: ## the same with AddressSanitizer (FLIFO_SHORT=1: a fifth of what is
 
 bench-mariadb: mariadb ## a stock MariaDB beside one with the plugin and a pool of threads (ARGS="--quick", ARGS=matrix, ARGS=--help)
 	$(CARGO) run -p flifo-mariadb-bench -- $(ARGS)
+
+bench-mysql: mysql ## a stock MySQL beside innodb_thread_concurrency, thread_pool.so and the plugin (ARGS="--quick", ARGS=--help)
+	$(MYSQL_ROOT)
+	$(CARGO) run -p flifo-mysql-bench -- $(ARGS)
 
 deb: deb-mariadb deb-mysql ## Debian packages of both plugins: target/deb/
 

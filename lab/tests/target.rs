@@ -191,6 +191,10 @@ fn bad_input_is_one_line() {
     let mut without_plugin = flifo();
     without_plugin.args(["sweep", "--policy", "none,flifo", "--target", &app]);
     fails(&mut without_plugin, 5, &["policy flifo", "INSTALL SONAME 'flifo'", "--policy none"]);
+    fails(flifo().args(["sweep", "--policy", "innodb", "--target", &app]), 5, &["leave it out"]);
+    fails(flifo().args(["sweep", "--policy", "innodb"]), 2, &["policy innodb", "--target"]);
+    let adaptive = ["sweep", "--policy", "innodb", "--concurrency", "auto", "--target", &app];
+    fails(flifo().args(adaptive), 2, &["InnoDB's limit is a number"]);
     refused(&app, &["--front", "direct"], 2, &["--front", "--target"]);
     refused(&app, &["--data", "x"], 2, &["--data"]);
     fails(flifo().args(["sweep", "--protocol", "text"]), 2, &["--target"]);
@@ -512,7 +516,7 @@ fn policies_take_turns_on_one_server() {
         "--target",
         &server.app(),
     ]);
-    fails(&mut may_not, 5, &["user 'app' may not change the plugin's settings", "--admin-target"]);
+    fails(&mut may_not, 5, &["user 'app' may not change the server's settings", "--admin-target"]);
     let mut root = flifo();
     root.args([
         "sweep",

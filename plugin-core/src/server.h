@@ -25,8 +25,8 @@ bool is_killed(Thread *thread);
 bool is_idle(Thread *thread);
 LockScope lock_scope(Thread *thread);
 Command command(Thread *thread);
-// Whether its changes go to a binary log or to other nodes of a cluster. No if that is not known.
-bool logs_changes(Thread *thread);
+// Whether waits of its commit are not reported: then the commit is one wait as a whole.
+bool hides_commit_waits(Thread *thread);
 // Whether the text that begins to run is `init_connect`.
 bool runs_init_connect(Thread *thread);
 // Whether the connection is known to have come by a port of clients, not by the administrators' port.

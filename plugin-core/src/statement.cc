@@ -83,7 +83,7 @@ void begin_admitted(Connection &connection, server::Thread *thread, unsigned lon
   begin(connection, id, false);
   acquire(connection, thread, rest);
   // The server does not report the commit of these, so the statement is one wait as a whole.
-  if (rest.commits_in_two_phases() && flifo_is_running(connection.session) == FLIFO_OK && server::logs_changes(thread))
+  if (rest.commits_in_two_phases() && flifo_is_running(connection.session) == FLIFO_OK && server::hides_commit_waits(thread))
     waits::begin_commit(connection);
 }
 

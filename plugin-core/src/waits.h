@@ -3,8 +3,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //
 // Waits nest. A wait ends with a forced entry, never in the queue: the thread may hold a latch, a mutex or a row that others
-// wait for. A commit with a binary log, or in a cluster, is one wait as a whole, because the server does not report the waits
-// inside it. Waits that the server does not report are left to the scheduler's watchdog (`flifo_stall_limit`).
+// wait for. A commit is one wait as a whole where the server does not report all waits inside it, as with a binary log. Waits that the server does not report are left to the scheduler's watchdog (`flifo_stall_limit`).
 #pragma once
 
 #include <flifo.h>

@@ -300,7 +300,7 @@ void storm() {
   for (unsigned i = 0; i < CLIENTS; i++) {
     threads.emplace_back([&, i] {
       Client &client = *clients[i];
-      client.thread.logs_changes = true;
+      client.thread.hides_commit_waits = true;
       for (unsigned n = 0; n < STATEMENTS; n++) {
         client.thread.has_begun = (n + i) % 5 < 2;
         client.thread.command = Kind::OTHER;

@@ -23,7 +23,7 @@ bool is_killed(Thread *thread) { return thread->is_killed; }
 bool is_idle(Thread *thread) { return thread->is_idle; }
 LockScope lock_scope(Thread *thread) { return LockScope(thread->has_begun, thread->autocommits, thread->has_session_locks); }
 Command command(Thread *thread) { return Command(thread->command); }
-bool logs_changes(Thread *thread) { return thread->logs_changes; }
+bool hides_commit_waits(Thread *thread) { return thread->hides_commit_waits; }
 bool runs_init_connect(Thread *thread) { return thread->runs_init_connect; }
 bool is_of_main_port(Thread *thread) { return thread->is_of_main_port; }
 bool may_bypass(Thread *thread) { return thread->may_bypass; }

@@ -22,7 +22,7 @@ struct Thread {
   bool is_idle = false;
   bool has_begun = false, autocommits = true, has_session_locks = false;
   Command::Kind command = Command::Kind::OTHER;
-  bool logs_changes = false, runs_init_connect = false, is_of_main_port = true, may_bypass = false, has_bypass_set = false;
+  bool hides_commit_waits = false, runs_init_connect = false, is_of_main_port = true, may_bypass = false, has_bypass_set = false;
   // KILL comes when it has its slot and is about to leave the queue.
   bool is_killed_late = false;
   // The errors that the client receives instead of a result, one for each call of `refuse`; empty for a kill.

@@ -71,7 +71,7 @@ void procedure() {
 // After a commit the next statement of a procedure queues, is never refused, and gets its slot.
 void procedure_that_commits() {
   Client client, other;
-  client.thread.logs_changes = true;
+  client.thread.hides_commit_waits = true;
   EXPECT(client.begin("CALL p()"));
   EXPECT(client.begin_inside());
   flifo::lifecycle::on_commit_begin(&client.thread);

@@ -170,8 +170,23 @@ const TABLES: &[Named] = &[
     ("mariadb-11.8", &["mariadb-11.8"], table(&[Workload], &[Variant], is_ratio)),
     ("mariadb-loads", &["mariadb-loads"], table(&[Workload, Variant], &[Scale], is_ratio)),
     ("large-replies", &["mariadb-large-replies"], table(&[Workload, Variant], &[Figure], |_| true)),
+    ("mysql", &["mysql"], table(&[Workload, Scale], &[Variant], is_ratio)),
+    (
+        "mysql-cpu",
+        &["mysql"],
+        below(&[Workload, Scale], &[Variant], |key| key.figure == "server CPU per statement"),
+    ),
     ("target", &["target"], table(&[Workload, Scale], &[Variant, Figure], |_| true)),
 ];
+
+/// Records that a repository may be without, and the command that makes them.
+const MAY_BE_MISSING: [(&str, &str); 1] = [("mysql", "make bench-mysql ARGS=--record")];
+
+/// The command that makes a record, if the record is missing and may be.
+fn missing(record: &str, records: &Records) -> Option<&'static str> {
+    let (_, command) = MAY_BE_MISSING.iter().find(|(name, _)| *name == record)?;
+    records.get(record).is_err().then_some(*command)
+}
 
 /// The README's block, which takes single rows out of several records.
 const OVERVIEW: &str = "overview";
@@ -179,7 +194,7 @@ const OVERVIEW: &str = "overview";
 /// A line of the README's table: the label, the record, the key.
 type Line = (&'static str, &'static str, Key);
 
-/// What the README shows: what tells most in ten rows.
+/// What the README shows: what tells most in a dozen rows.
 fn overview() -> Vec<Line> {
     let matrix =
         |load: &str, connections| Key::of(load).at(connections).variant("plugin").relative_to("stock");
@@ -193,6 +208,9 @@ fn overview() -> Vec<Line> {
         ("MariaDB with the plugin: job queue, SKIP LOCKED", "matrix", matrix("job queue, SKIP LOCKED", 1024)),
         ("MariaDB with the plugin: point select", "matrix", matrix("point select", 16)),
         ("MariaDB with the plugin: read-write mix", "matrix", matrix("read-write mix", 1024)),
+        ("MySQL with the plugin: update, 100 hot rows", "mysql", matrix("update, 100 hot rows", 1024)),
+        ("MySQL with the plugin: read-write mix", "mysql", matrix("read-write mix", 1024)),
+        ("MySQL with the plugin: point select", "mysql", matrix("point select", 16)),
         (
             "scheduler: hand-off between two CPUs, time",
             "handoff",
@@ -216,7 +234,8 @@ pub fn names() -> Vec<&'static str> {
 /// The text of a block. The error says what is wrong, and which names there are.
 pub(crate) fn render(name: &str, records: &Records) -> Result<String, String> {
     if name == OVERVIEW {
-        let lines = overview();
+        let mut lines = overview();
+        lines.retain(|(_, record, _)| missing(record, records).is_none());
         let items: Vec<Item<'_>> = lines
             .iter()
             .map(|(label, record, key)| Ok(Item { label, record: records.get(record)?, key: key.clone() }))
@@ -226,6 +245,9 @@ pub(crate) fn render(name: &str, records: &Records) -> Result<String, String> {
     let Some((_, sources, table)) = TABLES.iter().find(|(other, ..)| *other == name) else {
         return Err(format!("there is no block {name:?}; the blocks are {}", names().join(", ")));
     };
+    if let Some(command) = sources.iter().find_map(|source| missing(source, records)) {
+        return Ok(format!("Not recorded yet: `{command}` measures it.\n"));
+    }
     let records = sources.iter().map(|source| records.get(source)).collect::<Result<Vec<_>, _>>()?;
     table.render(&records)
 }

@@ -3,7 +3,7 @@
 //! Marks differ too, so that colour is never the only distinction.
 
 /// Name, on light, on dark.
-pub(super) const COLOURS: [(&str, &str, &str); 29] = [
+pub(super) const COLOURS: [(&str, &str, &str); 30] = [
     ("none", "#6b7280", "#a9b2bf"),
     ("fifo", "#d55e00", "#f3924d"),
     ("lifo", "#aa4499", "#dd8ccf"),
@@ -11,6 +11,7 @@ pub(super) const COLOURS: [(&str, &str, &str); 29] = [
     ("broadcast", "#8f6b00", "#e6c34d"),
     ("sleep", "#00785a", "#4cc79a"),
     ("quantum", "#c1121f", "#ff7a7a"),
+    ("innodb", "#00785a", "#4cc79a"),
     ("lease", "#00838a", "#4fd1d1"),
     ("summon", "#7a5195", "#bb9adb"),
     ("tokio", "#3d3d8f", "#9a9af0"),

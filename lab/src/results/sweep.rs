@@ -124,7 +124,8 @@ pub struct CellKey {
     pub load: String,
     /// How statements arrive, `socket` or `direct`; for a server its protocol, `prepared` or `text`.
     pub front: String,
-    /// Policy of the scheduler, or name of the specimen or peer; `auto` for an adaptive limit.
+    /// Policy of the scheduler, or name of the specimen or peer; `auto` for an adaptive limit, `innodb` for a
+    /// server's own.
     pub policy: String,
     /// The limit: maximum number of threads running at once; 0: none.
     pub concurrency: u32,

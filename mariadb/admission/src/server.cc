@@ -56,7 +56,8 @@ LockScope lock_scope(Thread *thread) {
 }
 
 Command command(Thread *thread) { return Command(kind_of(thd_sql_command(thd_of(thread)))); }
-bool logs_changes(Thread *thread) { return exports::logs_changes(thd_of(thread)); }
+// Those of commits that follow another's in the binary log or in a cluster.
+bool hides_commit_waits(Thread *thread) { return exports::logs_changes(thd_of(thread)); }
 
 bool runs_init_connect(Thread *thread) {
   MYSQL_THD thd = thd_of(thread);

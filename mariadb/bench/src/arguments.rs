@@ -8,6 +8,7 @@ use clap::builder::RangedU64ValueParser;
 use flifo::commands::record::RecordArgs;
 use flifo::support::size::Bytes;
 
+use crate::product::Product;
 use crate::settings::Settings;
 use crate::variant::Variant;
 
@@ -66,13 +67,16 @@ impl ServerArgs {
     }
 
     /// These servers and data, and nothing beside the load.
-    pub(crate) fn settings(&self, quick: bool) -> Settings {
+    pub(crate) fn settings(&self, product: &Product, quick: bool) -> Settings {
+        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        let redo_log = (product.redo_log_size.to_owned(), self.log_file_size.0.to_string());
+        let of_product = product.options.iter().map(owned).chain([redo_log]);
         Settings {
             rows: self.rows(quick),
             distribution: self.rand_type.clone(),
             buffer_pool_bytes: self.buffer_pool.map_or(1 << 30, |bytes| bytes.0),
             log_file_bytes: self.log_file_size.0,
-            server_options: self.set.clone(),
+            server_options: of_product.chain(self.set.iter().cloned()).collect(),
             ..Settings::default()
         }
     }

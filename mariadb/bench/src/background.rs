@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use flifo_mariadb::PrivateServer;
 use flifo_mariadb::mysql::prelude::Queryable;
 use flifo_mariadb::mysql::{self, Conn};
 
 use crate::Result;
+use crate::product::Server;
 use crate::settings::Settings;
 use crate::sysbench::USER;
 use crate::workload::BIG;
@@ -29,12 +29,12 @@ struct ClientGroup {
 impl ClientGroup {
     /// Each connection of `count` calls `once` with the number of its earlier calls, spread over the connections.
     fn start(
-        server: &PrivateServer,
+        server: &dyn Server,
         (count, what): (u32, &'static str),
         once: impl Fn(&mut Conn, u64) -> mysql::Result<()> + Send + Sync + 'static,
     ) -> Result<ClientGroup> {
-        let clients = (0..count).map(|_| server.connect_as(USER, BIG));
-        let clients = clients.collect::<std::result::Result<Vec<_>, _>>()?;
+        let clients = (0..count).map(|_| server.connect(USER, Some(BIG)));
+        let clients = clients.collect::<Result<Vec<_>>>()?;
         let (once, done) = (Arc::new(once), Arc::new(AtomicU64::new(0)));
         let mut running = Vec::new();
         for (number, mut client) in (0..).zip(clients) {
@@ -82,7 +82,7 @@ fn is_to_be_tried_again(error: &mysql::Error) -> bool {
 pub(crate) struct Background(Vec<ClientGroup>);
 
 impl Background {
-    pub(crate) fn start(server: &PrivateServer, settings: &Settings) -> Result<Background> {
+    pub(crate) fn start(server: &dyn Server, settings: &Settings) -> Result<Background> {
         let report = report_of(settings.report_rows);
         let reports = ClientGroup::start(server, (settings.reports, "reports"), move |client, _| {
             client.query_drop(&report)

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use flifo_mariadb::mysql::prelude::Queryable;
-use flifo_mariadb::{Ended, Options, PrivateServer, copy_directory, server_version, target_dir};
+use flifo_mariadb::{copy_directory, target_dir};
 
+use crate::product::{Launch, Product, administer};
 use crate::sysbench::{self, Target, USER};
 use crate::workload::{BIG, tables};
 use crate::{Error, Result};
@@ -24,16 +25,16 @@ pub(crate) struct Dataset {
 }
 
 /// The one with this number of rows, made if it is not there. `say` reports what takes long.
-pub(crate) fn dataset(rows: u32, say: impl Fn(&str)) -> Result<Dataset> {
-    let folder = target_dir().join("mariadb");
+pub(crate) fn dataset(product: &Product, rows: u32, say: impl Fn(&str)) -> Result<Dataset> {
+    let directory = target_dir().join(format!("{}-{rows}", (product.version)()?));
+    let folder = directory.parent().map_or_else(target_dir, Path::to_owned);
     fs::create_dir_all(&folder).map_err(Error::file(&folder))?;
-    let directory = folder.join(format!("sysbench-{:016x}-{rows}", server_version()?));
     if !directory.is_dir() {
         say(&format!("loading {rows} rows, once"));
         let made =
             tempfile::Builder::new().prefix("loading-").tempdir_in(&folder).map_err(Error::file(&folder))?;
         let data = made.path().join("data");
-        load(rows, &data)?;
+        load(product, rows, &data)?;
         match fs::rename(&data, &directory) {
             Err(error) if !directory.is_dir() => return Err(Error::file(directory)(error)),
             // Or another run was faster.
@@ -45,9 +46,13 @@ pub(crate) fn dataset(rows: u32, say: impl Fn(&str)) -> Result<Dataset> {
     Ok(Dataset { directory, bytes })
 }
 
-fn load(rows: u32, data: &Path) -> Result<()> {
-    let mut server = PrivateServer::start(Options::new().buffer_pool(512 << 20).flush_log_at_commit(2))?;
-    let mut root = server.connect()?;
+fn load(product: &Product, rows: u32, data: &Path) -> Result<()> {
+    let launch = Launch::default()
+        .set_all(product.options)
+        .set("innodb-buffer-pool-size", "512M")
+        .set("innodb-flush-log-at-trx-commit", 2);
+    let mut server = (product.start)(&launch)?;
+    let mut root = administer(&*server)?;
     root.query_drop(format!("CREATE USER {USER}@localhost"))?;
     let socket = server.socket();
     for (database, table_size) in tables(rows) {
@@ -57,9 +62,6 @@ fn load(rows: u32, data: &Path) -> Result<()> {
         root.query_drop(format!("ANALYZE TABLE {database}.sbtest1"))?;
     }
     drop(root);
-    match server.shutdown(SHUTDOWN) {
-        Ended::Itself(0) => {}
-        ended => return Err(Error::Load(format!("{ended:?}"))),
-    }
-    Ok(copy_directory(&server.data_dir(), data)?)
+    server.shutdown(SHUTDOWN).map_err(Error::Load)?;
+    Ok(copy_directory(&server.data_folder(), data)?)
 }

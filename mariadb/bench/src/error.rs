@@ -33,6 +33,8 @@ pub enum Error {
     Gone(String),
     #[error(transparent)]
     Server(#[from] flifo_mariadb::Error),
+    #[error("{0}")]
+    Other(String),
     #[error("the server: {0}")]
     Sql(#[from] mysql::Error),
     #[error("variant {name}: {source}")]

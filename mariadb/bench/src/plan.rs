@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::arguments::{OutputArgs, ServerArgs};
 use crate::matrix;
+use crate::product::MARIADB;
 use crate::settings::Settings;
 use crate::variant::Variant;
 use crate::workload::Workload;
@@ -209,7 +210,7 @@ impl Plan {
                 pause_us: cli.pause,
                 text: cli.text,
                 think_us: cli.think,
-                ..cli.server.settings(cli.quick)
+                ..cli.server.settings(&MARIADB, cli.quick)
             },
             pool_follows_data: cli.what == What::SmallPool && cli.server.buffer_pool.is_none(),
         })

@@ -1,9 +1,10 @@
 //! Results as the records of the repository (`--record`): throughput and CPU time of each variant, ratios to the base, targets.
 
 use flifo_record::statistics::{geometric_mean, paired_ratios};
-use flifo_record::{Key, Record, Row, Scale};
+use flifo_record::{Key, Record, Row, Scale, Wanted};
 
 use crate::measure::Figures;
+use crate::product::Product;
 use crate::results::{Cell, Results, RunHead, throughput};
 use crate::slices;
 use crate::targets::verdicts;
@@ -37,7 +38,7 @@ fn begin(run: &RunHead, rows: u32, distribution: &str) -> Record {
     record.date = Some(run.started_at.clone());
     record.notes.clone_from(&run.notes);
     for (name, value) in [
-        ("server", run.mariadb_version.clone()),
+        ("server", run.server_version.clone()),
         ("clients", format!("{} on the same CPUs", run.sysbench_version)),
         ("rows", format!("{rows} rows, {distribution}")),
     ] {
@@ -102,15 +103,30 @@ pub fn of_slices(results: &Results<slices::Cell>) -> Record {
     record
 }
 
-/// The record of the matrix of loads.
-pub fn of_matrix(results: &matrix::Results) -> Record {
+/// The record of the matrix of loads. Variants with the plugin are also divided by the one with a pool of threads.
+pub fn of_matrix(product: &Product, results: &matrix::Results) -> Record {
     let mut record = begin(&results.run, results.rows, &results.distribution);
     let variants = || results.variants.iter().enumerate().filter(|(_, variant)| variant.name != results.base);
     let base = results.variants.iter().position(|variant| variant.name == results.base).unwrap_or(0);
     for cell in &results.cells {
         for (at, variant) in variants() {
             let key = Key::of(cell.title).at(cell.connections).variant(variant.name.clone());
-            record.rows.extend(key.relative_to(results.base.clone()).paired(cell.ratios(at, base)));
+            record.rows.extend(key.clone().relative_to(results.base.clone()).paired(cell.ratios(at, base)));
+            let pool = results.variants.iter().position(|other| other.kind == Kind::Pool);
+            if let (Kind::Plugin, Some(pool)) = (variant.kind, pool) {
+                let ratio = key.relative_to(results.variants[pool].name.clone());
+                record.rows.extend(ratio.paired(cell.ratios(at, pool)));
+            }
+        }
+    }
+    for variant in results.variants.iter().filter(|variant| variant.kind == Kind::Plugin) {
+        for (load, connections, base, least) in product.wanted {
+            if let Some(cell) =
+                results.cells.iter().find(|cell| (cell.load, cell.connections) == (*load, *connections))
+            {
+                let key = Key::of(cell.title).at(*connections).variant(variant.name.clone());
+                record.want(key.relative_to(*base), Wanted::AtLeast(*least));
+            }
         }
     }
     for cell in &results.cells {

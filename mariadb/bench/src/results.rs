@@ -19,7 +19,7 @@ use crate::variant::{Kind, Variant};
 use crate::workload::Workload;
 
 /// The version of the layout. Keys may be added; a key that is renamed or dropped needs a new version.
-pub const SCHEMA: u32 = 2;
+pub const SCHEMA: u32 = 3;
 
 /// The run behind a file of results: these keys are in each.
 #[derive(Debug, Clone, Serialize)]
@@ -30,7 +30,7 @@ pub struct RunHead {
     pub elapsed_s: f64,
     pub interrupted: bool,
     pub machine: Machine,
-    pub mariadb_version: String,
+    pub server_version: String,
     pub sysbench_version: String,
     pub notes: Vec<String>,
     #[serde(skip)]
@@ -84,7 +84,7 @@ impl RunHead {
             elapsed_s: 0.0,
             interrupted: false,
             machine: flifo::measure::sampler::machine(&std::env::temp_dir()),
-            mariadb_version: String::new(),
+            server_version: String::new(),
             sysbench_version: String::new(),
             notes: Vec::new(),
             begun: Instant::now(),
@@ -94,7 +94,7 @@ impl RunHead {
     /// Versions, machine and time, for the head of a report.
     pub(crate) fn described(&self) -> String {
         let Machine { cpu_model, cores, kernel, .. } = &self.machine;
-        let versions = format!("{}, {}", self.mariadb_version, self.sysbench_version);
+        let versions = format!("{}, {}", self.server_version, self.sysbench_version);
         format!("{versions}; {cpu_model}, {cores} cores, {kernel}, {}", self.started_at)
     }
 

@@ -5,10 +5,11 @@ use std::time::{Duration, Instant};
 
 use flifo::support::format;
 use flifo::support::interrupt;
-use flifo_mariadb::{Options, Plugin};
+use flifo_mariadb::Plugin;
 
 use crate::dataset::{Dataset, dataset};
 use crate::plan::{Plan, What};
+use crate::product::{Launch, MARIADB};
 use crate::results::{Results, RunHead};
 use crate::running::{Measured, Running};
 use crate::variant::Variant;
@@ -23,7 +24,7 @@ const CELL_OVERHEAD: Duration = Duration::from_millis(1500);
 /// Measures all cells. An interrupt is no error: the results say so.
 pub fn run(mut plan: Plan, command_line: String) -> Result<Results> {
     let mut head = RunHead::begin(command_line)?;
-    let dataset = dataset(plan.settings.rows, say)?;
+    let dataset = dataset(&MARIADB, plan.settings.rows, say)?;
     if plan.pool_follows_data {
         plan.settings.buffer_pool_bytes = (dataset.bytes / 10).max(POOL_BYTES_MIN);
     }
@@ -31,7 +32,7 @@ pub fn run(mut plan: Plan, command_line: String) -> Result<Results> {
         say(&format!("{}: {}", variant.name, variant.described()));
     }
     let mut servers = start(&plan, &dataset)?;
-    head.mariadb_version = match servers.first_mut() {
+    head.server_version = match servers.first_mut() {
         Some(server) => server.version()?,
         None => return Err(Error::Usage("no variant is left to measure".into())),
     };
@@ -43,16 +44,16 @@ pub fn run(mut plan: Plan, command_line: String) -> Result<Results> {
 
 pub(crate) fn start(plan: &Plan, dataset: &Dataset) -> Result<Vec<Running>> {
     let warm = plan.what != What::SmallPool;
-    let common = || plan.settings.options();
-    let target: Vec<(&str, Variant, Options)> = if plan.one_server {
+    let common = || plan.settings.launch();
+    let target: Vec<(&str, Variant, Launch)> = if plan.one_server {
         vec![("all", Variant::stock(), common().plugin(Plugin::AtHand))]
     } else {
-        plan.variants.iter().map(|c| (c.name.as_str(), c.clone(), c.options(common()))).collect()
+        plan.variants.iter().map(|c| (c.name.as_str(), c.clone(), c.launch(&MARIADB, common()))).collect()
     };
     let mut servers = Vec::new();
-    for (whose, variant, options) in target {
+    for (whose, variant, launch) in target {
         say(&format!("starting a server for {whose}, on a copy of the data"));
-        let server = Running::start(&variant, options, dataset, warm);
+        let server = Running::start(&MARIADB, &variant, launch, dataset, warm);
         servers.push(server.map_err(Error::of(whose))?);
         if interrupt::is_requested() {
             return Err(Error::Interrupted);

@@ -9,12 +9,12 @@ use flifo::support::clock;
 use flifo::support::interrupt;
 use flifo_mariadb::mysql::Conn;
 use flifo_mariadb::mysql::prelude::Queryable;
-use flifo_mariadb::{Options, PrivateServer};
 use rustix::process::{Pid, Signal, getpriority_process, kill_process, setpriority_process};
 
 use crate::background::Background;
 use crate::dataset::Dataset;
 use crate::measure::{Edge, Figures, Reading, Usage};
+use crate::product::{Launch, Product, Server, administer};
 use crate::settings::Settings;
 use crate::sysbench::{Drive, Load, Target};
 use crate::variant::{Kind, Variant};
@@ -38,7 +38,8 @@ pub(crate) struct Running {
     /// What it is now.
     variant: Variant,
     admin: Conn,
-    server: PrivateServer,
+    server: Box<dyn Server>,
+    product: &'static Product,
 }
 
 /// The figures of a cell, and notes on what is doubtful.
@@ -50,31 +51,28 @@ pub(crate) struct Measured {
 impl Running {
     /// Starts it, has it read its tables if they are to be in memory, and stops it.
     pub(crate) fn start(
+        product: &'static Product,
         variant: &Variant,
-        options: Options,
+        launch: Launch,
         dataset: &Dataset,
         warm: bool,
     ) -> Result<Running> {
         // Its data are thrown away: it need not write its pages at the end.
-        let options = options.set("innodb-fast-shutdown", 2).data(&dataset.directory);
-        let server = PrivateServer::start(options)?;
-        let mut admin = server.connect()?;
+        let launch = launch.set("innodb-fast-shutdown", 2).data(&dataset.directory);
+        let server = (product.start)(&launch)?;
+        let mut admin = administer(&*server)?;
         if variant.kind == Kind::Plugin {
-            require_plugin(&server, &mut admin)?;
+            require_plugin(&*server, &mut admin)?;
         }
-        // Administrators bypass admission; in a pool of threads this goes before the others.
-        admin.query_drop(
-            "SET SESSION thread_pool_priority = high, wait_timeout = 2000000, time_zone = '+00:00'",
-        )?;
+        admin.query_drop(product.session)?;
         if variant.kind != Kind::Pool {
-            let thread = "SELECT TID FROM information_schema.PROCESSLIST WHERE ID = CONNECTION_ID()";
-            precede(admin.query_first(thread)?.and_then(Pid::from_raw));
+            precede(admin.query_first(product.thread_query)?.and_then(Pid::from_raw));
         }
         if warm {
             admin.query_drop(format!("SELECT SUM(LENGTH(c)) FROM {}.sbtest1", workload::BIG))?;
             admin.query_drop(format!("SELECT SUM(k) FROM {}.sbtest1 FORCE INDEX (k_1)", workload::BIG))?;
         }
-        let running = Running { variant: variant.clone(), admin, server };
+        let running = Running { variant: variant.clone(), admin, server, product };
         running.signal(Signal::STOP);
         Ok(running)
     }
@@ -93,7 +91,7 @@ impl Running {
 
     fn change_plugin(&mut self, variant: &Variant) -> Result<()> {
         if self.variant.kind == Kind::Plugin {
-            self.admin.query_drop("UNINSTALL SONAME 'flifo'")?;
+            self.admin.query_drop(self.product.uninstall)?;
             let found = "SELECT COUNT(*) FROM information_schema.PLUGINS WHERE PLUGIN_NAME = 'flifo'";
             let mut looks = 0;
             while self.admin.query_first(found)?.is_none_or(|left: u32| left > 0) {
@@ -106,7 +104,7 @@ impl Running {
             self.variant = Variant::stock();
         }
         if variant.kind == Kind::Plugin {
-            self.admin.query_drop("INSTALL SONAME 'flifo'")?;
+            self.admin.query_drop(self.product.install)?;
             // If a setting is refused, the next one must know that the plugin is there.
             self.variant = Variant { settings: Vec::new(), ..variant.clone() };
             for (name, value) in &variant.settings {
@@ -165,7 +163,7 @@ impl Running {
         settings: &Settings,
         notes: &mut Vec<String>,
     ) -> Result<Figures> {
-        let background = Background::start(&self.server, settings)?;
+        let background = Background::start(&*self.server, settings)?;
         let figures = self.under_load(cell, connections, settings);
         let ended = background.end(&mut self.admin);
         // What ended the load may have ended them as well.
@@ -289,8 +287,8 @@ impl Running {
     }
 
     /// The private server.
-    pub(crate) fn server(&self) -> &PrivateServer {
-        &self.server
+    pub(crate) fn server(&self) -> &dyn Server {
+        &*self.server
     }
 
     /// Executes statements as an administrator, whom the plugin does not limit, and stops the server again.
@@ -314,9 +312,12 @@ impl Running {
         if self.variant.kind != Kind::Plugin {
             return Ok(None);
         }
-        let left = "SELECT CONCAT(COUNT(*), ' of Flifo_running, Flifo_pending and Flifo_queued are not 0') FROM \
-                    information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME IN ('FLIFO_RUNNING', 'FLIFO_PENDING', 'FLIFO_QUEUED') \
-                    AND VARIABLE_VALUE <> 0 HAVING COUNT(*) > 0";
+        let left = format!(
+            "SELECT CONCAT(COUNT(*), ' of Flifo_running, Flifo_pending and Flifo_queued are not 0') FROM {} \
+             WHERE VARIABLE_NAME IN ('FLIFO_RUNNING', 'FLIFO_PENDING', 'FLIFO_QUEUED') \
+             AND VARIABLE_VALUE <> 0 HAVING COUNT(*) > 0",
+            self.product.status_table
+        );
         self.signal(Signal::CONT);
         let left = self.admin.query_first(left);
         self.signal(Signal::STOP);
@@ -339,7 +340,7 @@ impl Running {
         let _first = Precedence::of_this_thread();
         let server = usage(self.server.pid());
         let sysbench = Usage::of(load.pid());
-        Ok(Edge { reading: Reading::take(&mut self.admin, counters)?, server, sysbench })
+        Ok(Edge { reading: Reading::take(&mut self.admin, self.product, counters)?, server, sysbench })
     }
 
     /// Waits until the connections are gone and the server has little left to do, and sees whether admission has.
@@ -354,7 +355,7 @@ impl Running {
             }
             let now = Usage::of(self.server.pid());
             let cpus = now.cpus_since(&before);
-            reading = Reading::take(&mut self.admin, &["COM_SELECT"])?;
+            reading = Reading::take(&mut self.admin, self.product, &["COM_SELECT"])?;
             let connected = reading.get("THREADS_CONNECTED").unwrap_or(0);
             if connected <= OURS && cpus <= QUIET_CPUS {
                 break;
@@ -398,7 +399,7 @@ fn sleep_until(then_ns: u64) -> Result<()> {
 }
 
 /// A server goes on without a plugin that did not like its settings.
-fn require_plugin(server: &PrivateServer, admin: &mut Conn) -> Result<()> {
+fn require_plugin(server: &dyn Server, admin: &mut Conn) -> Result<()> {
     let found = "SELECT PLUGIN_STATUS FROM information_schema.PLUGINS WHERE PLUGIN_NAME = 'flifo'";
     if admin.query_first(found)?.is_some_and(|status: String| status == "ACTIVE") {
         return Ok(());

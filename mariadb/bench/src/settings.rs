@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use flifo_mariadb::Options;
 use serde::Serialize;
+
+use crate::product::Launch;
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Settings {
@@ -32,7 +33,7 @@ pub struct Settings {
     pub text: bool,
     /// Mean time between two transactions of a client, in microseconds.
     pub think_us: u32,
-    /// Further options in the order given: names and values without dashes.
+    /// Further options, those of the product first: names and values without dashes.
     pub server_options: Vec<(String, String)>,
 }
 
@@ -41,7 +42,6 @@ impl Settings {
     pub fn server(&self) -> Vec<(String, String)> {
         let own = [
             ("innodb-buffer-pool-size", self.buffer_pool_bytes.to_string()),
-            ("innodb-log-file-size", self.log_file_bytes.to_string()),
             ("innodb-flush-log-at-trx-commit", "2".into()),
             // The figures are not to depend on what the last run left in memory.
             ("innodb-buffer-pool-load-at-startup", "OFF".into()),
@@ -63,7 +63,7 @@ impl Settings {
         Duration::from_millis(self.settle_ms.unwrap_or(0).into())
     }
 
-    pub(crate) fn options(&self) -> Options {
-        self.server().into_iter().fold(Options::new(), |options, (name, value)| options.set(&name, value))
+    pub(crate) fn launch(&self) -> Launch {
+        Launch { options: self.server(), ..Launch::default() }
     }
 }

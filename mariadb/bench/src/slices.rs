@@ -17,6 +17,7 @@ use serde::Serialize;
 use crate::dataset::dataset;
 use crate::measure::Edge;
 use crate::plan::Plan;
+use crate::product::MARIADB;
 use crate::results::{Results, RunHead, by_name};
 use crate::run::{minutes, say, start};
 use crate::running::Running;
@@ -70,9 +71,9 @@ impl SliceFigures {
 /// Measures all cells. An interrupt is no error: the results say so.
 pub fn run(plan: &Plan, command_line: String) -> Result<Results<Cell>> {
     let mut head = RunHead::begin(command_line)?;
-    let dataset = dataset(plan.settings.rows, say)?;
+    let dataset = dataset(&MARIADB, plan.settings.rows, say)?;
     let mut servers = start(plan, &dataset)?;
-    head.mariadb_version = match servers.first_mut() {
+    head.server_version = match servers.first_mut() {
         Some(server) => server.version()?,
         None => return Err(Error::Usage("no variant is left to measure".into())),
     };

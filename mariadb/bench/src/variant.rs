@@ -2,8 +2,10 @@
 
 use std::str::FromStr;
 
-use flifo_mariadb::{Options, Plugin};
+use flifo_mariadb::Plugin;
 use serde::Serialize;
+
+use crate::product::{Launch, Product};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -41,13 +43,13 @@ impl Variant {
     }
 
     /// The server it runs, on top of what all have.
-    pub(crate) fn options(&self, common: Options) -> Options {
-        let options = match self.kind {
+    pub(crate) fn launch(&self, product: &Product, common: Launch) -> Launch {
+        let launch = match self.kind {
             Kind::Stock => common,
             Kind::Plugin => common.plugin(Plugin::Loaded),
-            Kind::Pool => common.set("thread-handling", "pool-of-threads"),
+            Kind::Pool => common.set_all(product.pool_options),
         };
-        self.settings.iter().fold(options, |options, (name, value)| options.set(name, value))
+        self.settings.iter().fold(launch, |launch, (name, value)| launch.set(name, value))
     }
 
     pub fn described(&self) -> String {

@@ -187,7 +187,5 @@ constexpr unsigned ERROR_LOCK_WAIT_TIMEOUT = 1205, ERROR_ACCESS_DENIED = 1227, E
 
 // Bits of a session's options, the same in every MySQL since 5.1.
 constexpr long long OPTION_NOT_AUTOCOMMIT = 1LL << 19, OPTION_BEGIN = 1LL << 20, OPTION_TABLE_LOCK = 1LL << 21;
-// `BINLOG_FORMAT_UNSPEC`: nothing goes to a binary log.
-constexpr int NO_BINLOG = 3;
 
 }  // namespace flifo::abi

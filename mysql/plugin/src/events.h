@@ -11,8 +11,17 @@
 //   wait functions (wait_hook.h)         a wait begins, ends
 //
 // GENERAL_STATUS is not used: a prepared CALL has it after each statement of the procedure. NESTED_STATUS_END is not: a trigger's
-// statements have none. While the binary log is open, a COMMIT is one wait as a whole, since the server reports no waits of those that
-// follow another's group commit. The server does not report commits inside a procedure: a wait for a log shows them.
+// statements have none.
+//
+// A commit holds no slot, since the server reports few of its waits (`hides_commit_waits`):
+//
+//   what commits                         the slot is released            it is acquired again
+//   a statement that is a transaction    at its QUERY_STATUS_END         by the next statement
+//   the same, run by EXECUTE             at its own QUERY_STATUS_END     by the next statement
+//   COMMIT, XA PREPARE, XA COMMIT        once it is admitted             by the next statement
+//   COMMIT in a procedure                once it has begun               by the procedure's next statement
+//   another statement in a procedure     in waits that are reported      when the wait ends
+//   a DDL statement, BEGIN               in waits that are reported      when the wait ends
 #pragma once
 
 #include "abi.h"

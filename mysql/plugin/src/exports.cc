@@ -22,7 +22,6 @@ int (*killed)(const void *);
 bool (*is_denied_administration)(THD *);
 long long (*test_options)(const THD *, long long bits);
 int (*sql_command)(const THD *);
-int (*binlog_format)(const THD *);
 const abi::Text *init_connect;
 void (*to_stage)(void *, const abi::Stage *, abi::Stage *, const char *function, const char *file, int line);
 abi::StageService **stage_service;
@@ -137,7 +136,6 @@ const char *find() {
   // What cannot be done without it.
   if (!set(is_denied_administration, "_Z36thd_check_connection_admin_privilegeP3THD"))
     missing = "the server does not export thd_check_connection_admin_privilege: administrators queue like others";
-  set(binlog_format, "thd_binlog_format");
   set(init_connect, "opt_init_connect");
   if (!set(sql_command, "thd_sql_command") || !find_commands())
     missing = "the server does not export thd_sql_command and com_status_vars: transactions that only read count as holders of locks";
@@ -185,7 +183,6 @@ Command::Kind command_kind(THD *thd) {
   return Command::Kind::OTHER;
 }
 
-bool logs_changes(THD *thd) { return binlog_format != nullptr && binlog_format(thd) != abi::NO_BINLOG; }
 bool has_init_connect() { return init_connect != nullptr && init_connect->length != 0; }
 bool can_refuse() { return print_error != nullptr && test_options != nullptr; }
 

@@ -33,8 +33,6 @@ bool is_administrator(THD *thd);
 long long options(THD *thd, long long bits);
 // What kind of statement the thread runs. OTHER if the server does not export that.
 Command::Kind command_kind(THD *thd);
-// Whether the session's changes go to a binary log. False if the server does not export that.
-bool logs_changes(THD *thd);
 // Whether `init_connect` is set.
 bool has_init_connect();
 // Whether `fail` works, and `options` are known.

@@ -27,7 +27,8 @@ LockScope lock_scope(Thread *thread) {
 }
 
 Command command(Thread *thread) { return Command(exports::command_kind(thd_of(thread))); }
-bool logs_changes(Thread *thread) { return exports::logs_changes(thd_of(thread)); }
+// Those for the redo log, except with `innodb_log_writer_threads`, and those that follow another's in the binary log.
+bool hides_commit_waits(Thread *) { return true; }
 
 bool runs_init_connect(Thread *thread) {
   Connection *connection = connections::find(thread);

@@ -11,13 +11,18 @@ use crate::{Error, Installation, Result};
 
 /// Makes `to` a data directory of an administrator without a password.
 pub(crate) fn make(installation: &Installation, to: &Path) -> Result<()> {
-    copy_directory(&template(installation)?, to)?;
+    copy(&template(installation)?, to)?;
     // The server makes itself another identity: a replica refuses a source with its own.
     let identity = to.join("auto.cnf");
     match fs::remove_file(&identity) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::file(identity)(error)),
         _ => Ok(()),
     }
+}
+
+/// Makes `to` a copy of a data directory that no server uses.
+pub(crate) fn copy(from: &Path, to: &Path) -> Result<()> {
+    Ok(copy_directory(from, to)?)
 }
 
 /// A freshly initialized data directory; made under another name and renamed, so that it is complete or absent.

@@ -11,14 +11,16 @@
 //! # Ok::<(), flifo_mysql::Error>(())
 //! ```
 //!
-//! A server reads no option file, listens on no port, and does not outlive its process, however that ends.
+//! A server reads no option file, listens on no port unless told to, and does not outlive its process, however that ends.
 
 mod datadir;
 mod error;
 mod installation;
+mod options;
 mod server;
 
 pub use error::{Error, Result};
 pub use flifo_mariadb::{clients, guide, mysql, wire};
 pub use installation::Installation;
+pub use options::Options;
 pub use server::PrivateServer;

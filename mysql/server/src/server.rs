@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use flifo_mariadb::mysql::prelude::Queryable;
 use flifo_mariadb::mysql::{Conn, OptsBuilder};
-use flifo_mariadb::{copy_directory, raise_file_limit, spawn};
+use flifo_mariadb::{raise_file_limit, spawn};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use crate::{Error, Installation, Result, datadir};
+use crate::{Error, Installation, Options, Result, datadir};
 
 /// On a busy machine.
 const START: Duration = Duration::from_secs(120);
@@ -29,22 +29,14 @@ pub struct PrivateServer {
 }
 
 impl PrivateServer {
-    /// Starts a server with these further arguments, and waits until it answers. The plugin and those of the server's packages lie in its
-    /// plugin folder and are not installed.
+    /// Starts a server with these further arguments, as [`PrivateServer::start_with`] does.
     pub fn start(installation: &Installation, arguments: &[&str]) -> Result<PrivateServer> {
-        PrivateServer::start_on_data(installation, arguments, None)
+        PrivateServer::start_with(installation, &Options::new().arguments(arguments.iter().copied()))
     }
 
-    /// The same on a copy of this data, which a server has left.
-    pub fn start_on(installation: &Installation, arguments: &[&str], data: &Path) -> Result<PrivateServer> {
-        PrivateServer::start_on_data(installation, arguments, Some(data))
-    }
-
-    fn start_on_data(
-        installation: &Installation,
-        arguments: &[&str],
-        data: Option<&Path>,
-    ) -> Result<PrivateServer> {
+    /// Starts a server and waits until it answers. The plugin and those of the server's packages lie in its plugin folder and are not
+    /// installed.
+    pub fn start_with(installation: &Installation, options: &Options) -> Result<PrivateServer> {
         raise_file_limit();
         let parent = std::env::temp_dir();
         let folder =
@@ -57,12 +49,12 @@ impl PrivateServer {
         let plugin = Installation::plugin_file()?;
         fs::copy(&plugin, folder.path().join("plugin/flifo.so")).map_err(Error::file(plugin))?;
         link_all(&installation.plugin_folder(), &folder.path().join("plugin"))?;
-        let own = folder.path().join("data");
-        match data {
-            Some(data) => copy_directory(data, &own)?,
-            None => datadir::make(installation, &own)?,
+        let data = folder.path().join("data");
+        match &options.data {
+            Some(from) => datadir::copy(from, &data)?,
+            None => datadir::make(installation, &data)?,
         }
-        let child = launch(installation.server(), folder.path(), arguments)?;
+        let child = launch(installation.server(), folder.path(), options)?;
         let mut server = PrivateServer { child, folder };
         server.wait_until_it_answers()?;
         Ok(server)
@@ -149,6 +141,16 @@ impl PrivateServer {
         String::from_utf8_lossy(&log).into_owned()
     }
 
+    /// The server's process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Whether its process is there.
+    pub fn runs(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
     /// Ends the server and returns whether it ended cleanly within two minutes; then it is killed.
     pub fn shutdown(&mut self) -> bool {
         // Not once it was waited for: another process may have its number by then.
@@ -191,7 +193,7 @@ fn link_all(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-fn launch(mut command: Command, folder: &Path, arguments: &[&str]) -> Result<Child> {
+fn launch(mut command: Command, folder: &Path, options: &Options) -> Result<Child> {
     for (name, value) in [
         ("datadir", "data"),
         ("socket", "socket"),
@@ -201,14 +203,19 @@ fn launch(mut command: Command, folder: &Path, arguments: &[&str]) -> Result<Chi
     ] {
         command.arg(format!("--{name}={}", folder.join(value).display()));
     }
-    command.args(["--skip-networking", "--mysqlx=OFF", "--secure-file-priv=", "--max-connections=3000"]);
+    // A port is the caller's to ask for.
+    if !options.arguments.iter().any(|argument| argument.starts_with("--port")) {
+        command.arg("--skip-networking");
+    }
+    command.args(["--mysqlx=OFF", "--secure-file-priv=", "--max-connections=3000"]);
     command.args(["--innodb-buffer-pool-size=64M", "--innodb-redo-log-capacity=16M"]);
-    command.args(arguments);
+    command.args(&options.arguments);
     if let Some(library) = std::env::var_os("FLIFO_SANITIZER") {
         // For a plugin that was built with AddressSanitizer. The server's own leaks are its own.
         command.env("LD_PRELOAD", library);
         command.env("ASAN_OPTIONS", "detect_leaks=0:abort_on_error=1:handle_segv=2:disable_coredump=1");
     }
+    command.envs(options.environment.iter().map(|(name, value)| (name, value)));
     let log = folder.join("log");
     let file = File::create(&log).map_err(Error::file(&log))?;
     let copy = file.try_clone().map_err(Error::file(&log))?;

@@ -4,14 +4,15 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::Args;
-use flifo_admission::{Config, Policy};
+use flifo_admission::Config;
 
 use super::engine_args::EngineArgs;
 use crate::commands::common::exit_codes;
 use crate::commands::record::RecordArgs;
-use crate::commands::values::{number, policy, rounds, seconds};
+use crate::commands::values::{number, rounds, seconds};
 use crate::measure::frontend::FrontendKind;
 use crate::measure::server::{Address, Protocol, TlsArgs};
+use crate::measure::setting::Limiter;
 use crate::measure::workload::Workload;
 use crate::support::size::Bytes;
 
@@ -47,14 +48,15 @@ pub struct SweepArgs {
     #[arg(help_heading = "What is measured", long, value_name = "N,..", value_delimiter = ',', value_parser = threads)]
     pub threads: Vec<u32>,
 
-    /// Admission policies, a list of none, fifo, flifo, quantum
+    /// Admission policies, a list of none, fifo, flifo, quantum; with --target also innodb
     ///
     /// none: no limit. fifo: strictly in order. flifo: in order, except that a newcomer enters while woken threads do
-    /// not run yet. quantum: a time slice for each session that comes back at once, flifo for the others.
-    #[arg(help_heading = "What is measured", long, value_name = "P,..", value_delimiter = ',', value_parser = policy, default_value = "none,fifo,flifo")]
-    pub policy: Vec<Policy>,
+    /// not run yet. quantum: a time slice for each session that comes back at once, flifo for the others. innodb: the
+    /// limit is a MySQL server's own innodb_thread_concurrency, and flifo's plugin, if there is one, has none.
+    #[arg(help_heading = "What is measured", long, value_name = "P,..", value_delimiter = ',', value_parser = Limiter::from_str, default_value = "none,fifo,flifo")]
+    pub policy: Vec<Limiter>,
 
-    /// Maximum number of statements running at once, a list; policy none has no limit. With --target also auto
+    /// Maximum number of statements running at once, a list; policy none has no limit. With --target also auto, except for innodb
     #[arg(help_heading = "What is measured", long, value_name = "N,..", value_delimiter = ',', value_parser = concurrency, default_value = "4")]
     pub concurrency: Vec<u32>,
 
@@ -170,9 +172,9 @@ pub struct SweepArgs {
     /// unix:/path/to/socket?user=..&db=..
     ///
     /// Creates the table sbtest1 in the database if it does not exist, and never drops it; refuses a table of another
-    /// shape. The password may be in the environment variable MYSQL_PWD. Policies other than none need flifo's plugin
-    /// in the server (INSTALL SONAME 'flifo'); its settings change between cells and are restored at the end. Accounts
-    /// with CONNECTION ADMIN bypass the plugin: use an ordinary user for the load.
+    /// shape. The password may be in the environment variable MYSQL_PWD. Policies other than none and innodb need
+    /// flifo's plugin in the server (INSTALL PLUGIN flifo SONAME 'flifo.so'); settings change between cells and are
+    /// restored at the end. Accounts with CONNECTION ADMIN bypass the plugin: use an ordinary user for the load.
     #[arg(help_heading = "A live server", long, value_name = "ADDRESS", value_parser = Address::from_str)]
     pub target: Option<Address>,
 

@@ -10,7 +10,7 @@ use flifo_admission::{Config, Policy, WaitKind, WaitMask};
 
 use super::args::{SweepArgs, TABLE_SIZE};
 use crate::commands::common::{turns, without_repeats};
-use crate::measure::setting::Setting;
+use crate::measure::setting::{Limiter, Setting};
 use crate::measure::workload::{Workload, stream};
 use crate::support::error::Error;
 
@@ -170,7 +170,7 @@ impl Plan {
     pub fn admission(&self, setting: &Setting) -> Config {
         let all = WaitMask::ALL;
         Config {
-            policy: setting.policy,
+            policy: setting.limiter.policy(),
             thread_concurrency: setting.concurrency,
             concurrency_tickets: self.tickets,
             quantum: self.quantum,
@@ -182,6 +182,11 @@ impl Plan {
 
 /// What the embedded engine cannot do.
 fn check_engine(args: &SweepArgs) -> Result<(), Error> {
+    if args.policy.contains(&Limiter::Innodb) {
+        return Err(Error::Usage(
+            "policy innodb is a server's own limit: add --target, or leave it out".into(),
+        ));
+    }
     if args.concurrency.contains(&0) {
         return Err(Error::Usage(
             "--concurrency auto needs a server (--target); for the scheduler alone: flifo bench admission"
@@ -209,20 +214,28 @@ fn check_server(args: &SweepArgs) -> Result<(), Error> {
         Some(workload) => Err(Error::Usage(format!(
             "{workload} is for the embedded engine, not for a server (--target), so far: leave one of them out"
         ))),
+        None if args.policy.contains(&Limiter::Innodb)
+            && args.concurrency.iter().all(|limit| *limit == 0) =>
+        {
+            Err(Error::Usage("InnoDB's limit is a number: add one to --concurrency for policy innodb".into()))
+        }
         None => Ok(()),
     }
 }
 
-/// Policy none has no limit and no slot to release: it comes once.
-fn settings(policies: &[Policy], limits: &[u32], leave_on_read: &[bool]) -> Vec<Setting> {
+/// Policy none has no limit and no slot to release: it comes once. InnoDB's own limit is not adaptive.
+fn settings(limiters: &[Limiter], limits: &[u32], leave_on_read: &[bool]) -> Vec<Setting> {
     let mut settings = Vec::new();
-    for &policy in policies {
+    for &limiter in limiters {
         for &concurrency in limits {
             for &leave_on_read in leave_on_read {
-                settings.push(match policy {
-                    Policy::None => Setting { policy, concurrency: 0, leave_on_read: true },
-                    _ => Setting { policy, concurrency, leave_on_read },
-                });
+                match limiter {
+                    Limiter::Flifo(Policy::None) => {
+                        settings.push(Setting { limiter, concurrency: 0, leave_on_read: true });
+                    }
+                    Limiter::Innodb if concurrency == 0 => {}
+                    _ => settings.push(Setting { limiter, concurrency, leave_on_read }),
+                }
             }
         }
     }
@@ -249,7 +262,7 @@ mod tests {
     fn a_round_is_one_pass_over_everything() {
         let plan = plan("--threads 1,8 --policy none,flifo --rounds 2").unwrap();
         let order: Vec<(u32, u32, &str)> =
-            plan.steps().iter().map(|step| (step.round, step.threads, step.setting.policy.name())).collect();
+            plan.steps().iter().map(|step| (step.round, step.threads, step.setting.limiter.name())).collect();
         let round = |n, a, b| [(n, 1, a), (n, 1, b), (n, 8, a), (n, 8, b)];
         assert_eq!(order, [round(0, "none", "flifo"), round(1, "flifo", "none")].concat());
         assert_eq!(plan.steps_total(), order.len());
@@ -287,8 +300,17 @@ mod tests {
     #[test]
     fn policy_none_comes_once_whatever_the_limits() {
         let plan = plan("--policy none,flifo --concurrency 2,4 --leave-on-read yes,no").unwrap();
-        let of = |policy| plan.settings.iter().filter(|s| s.policy == policy).count();
+        let of = |policy| plan.settings.iter().filter(|s| s.limiter == Limiter::Flifo(policy)).count();
         assert_eq!((of(Policy::None), of(Policy::Flifo)), (1, 4));
+    }
+
+    #[test]
+    fn innodb_s_own_limit_is_a_number() {
+        let plan =
+            plan("--target unix:/s --policy none,innodb,quantum --concurrency 8,auto --threads 1").unwrap();
+        let settings: Vec<_> = plan.settings.iter().map(|s| (s.policy_name(), s.concurrency)).collect();
+        let expected = [("none", 0), ("innodb", 8), ("quantum", 8), ("auto", 0)];
+        assert_eq!(settings, expected.map(|(name, limit)| (name.to_owned(), limit)));
     }
 
     #[test]

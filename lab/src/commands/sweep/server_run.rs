@@ -2,8 +2,6 @@
 
 use std::path::Path;
 
-use flifo_admission::Policy;
-
 use super::args::SweepArgs;
 use super::plan::{Plan, Step};
 use super::server_cell;
@@ -62,7 +60,7 @@ pub(crate) fn sweep(args: &SweepArgs, address: &Address, plan: Plan, start: &Sta
     admin.check(&plan.settings)?;
     let protocol = args.protocol.unwrap_or_default();
     check_room(&mut admin, &plan, protocol)?;
-    if plan.settings.iter().any(|setting| setting.policy != Policy::None)
+    if plan.settings.iter().any(|setting| setting.limiter.is_flifo())
         && admin::bypasses_admission(&mut session).map_err(|error| connect::explain(&endpoint, error))?
     {
         progress.note(&format!(

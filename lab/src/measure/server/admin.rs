@@ -1,17 +1,15 @@
-//! The connection that changes the plugin's settings and reads the server's counters.
+//! The connection that changes the limits (the plugin's, InnoDB's own) and reads the server's counters.
 //!
 //! Settings change between cells, while no statement of a load is in progress, and are restored at the end, after
 //! Ctrl-C and after an error. (The second Ctrl-C ends the process at once, and restores nothing.) Only one sweep at a
 //! time uses a server: it holds a named lock as long as this connection lives.
-
-use flifo_admission::Policy;
 
 use super::connect;
 use super::counters::{self, Facts, Reading};
 use super::endpoint::Endpoint;
 use super::session::{Session, quoted};
 use super::wire::{ServerError, WireError};
-use crate::measure::setting::Setting;
+use crate::measure::setting::{Limiter, Setting};
 use crate::support::error::Error;
 use crate::support::progress::Progress;
 
@@ -21,15 +19,24 @@ const LOCK: &str = "flifo sweep";
 const CONCURRENCY_MAX: u32 = 1023;
 const POLICY: &str = "flifo_policy";
 const CONCURRENCY: &str = "flifo_thread_concurrency";
+/// InnoDB's own limit, and its bound.
+const INNODB: &str = "innodb_thread_concurrency";
+const INNODB_MAX: u32 = 1000;
 
 /// Administration of one server.
 pub(crate) struct Admin {
     endpoint: Endpoint,
     session: Session,
     pub(crate) facts: Facts,
-    /// The plugin's settings as they were; empty without the plugin, or before the first change.
-    before: Vec<(&'static str, String)>,
-    now: Option<Setting>,
+    /// The variables that were changed: as they were, as they are.
+    changed: Vec<Changed>,
+}
+
+/// A variable of the server that was changed.
+struct Changed {
+    name: &'static str,
+    before: String,
+    now: String,
 }
 
 impl Admin {
@@ -39,7 +46,7 @@ impl Admin {
         let explain = |error| connect::explain(endpoint, error);
         take_lock(&mut session, endpoint)?;
         let facts = counters::facts(&mut session, &endpoint.address.place).map_err(explain)?;
-        Ok(Admin { endpoint: endpoint.clone(), session, facts, before: Vec::new(), now: None })
+        Ok(Admin { endpoint: endpoint.clone(), session, facts, changed: Vec::new() })
     }
 
     /// Whether it is the server of `other`.
@@ -56,63 +63,105 @@ impl Admin {
 
     /// Says no to settings that the server cannot have, before anything is measured.
     pub(crate) fn check(&self, settings: &[Setting]) -> Result<(), Error> {
-        let limited = settings.iter().find(|setting| setting.policy != Policy::None);
-        match limited {
-            Some(setting) if !self.has_plugin() => Err(Error::Target(format!(
-                "policy {} needs flifo's plugin in the server: INSTALL SONAME 'flifo'; or measure the server as it is with --policy none",
-                setting.policy
-            ))),
-            _ if settings.iter().any(|setting| setting.concurrency > CONCURRENCY_MAX) => Err(Error::Usage(
-                format!("the plugin's limit is at most {CONCURRENCY_MAX}; use a smaller --concurrency"),
-            )),
-            _ => Ok(()),
+        for setting in settings {
+            let (limiter, concurrency) = (setting.limiter, setting.concurrency);
+            if limiter.is_flifo() && !self.has_plugin() {
+                return Err(Error::Target(format!(
+                    "policy {limiter} needs flifo's plugin in the server: {}; or measure the server as it is with --policy none",
+                    self.install_statement()
+                )));
+            }
+            if limiter == Limiter::Innodb && self.facts.variable(INNODB).is_none() {
+                return Err(Error::Target(format!(
+                    "policy innodb needs a server with {INNODB}, which this one has not (MySQL has it): leave it out"
+                )));
+            }
+            let (most, whose) = if limiter == Limiter::Innodb {
+                (INNODB_MAX, "InnoDB's")
+            } else {
+                (CONCURRENCY_MAX, "the plugin's")
+            };
+            if concurrency > most {
+                return Err(Error::Usage(format!(
+                    "{whose} limit is at most {most}; use a smaller --concurrency"
+                )));
+            }
         }
+        Ok(())
+    }
+
+    fn install_statement(&self) -> &'static str {
+        if self.facts.version.contains("MariaDB") {
+            "INSTALL SONAME 'flifo'"
+        } else {
+            "INSTALL PLUGIN flifo SONAME 'flifo.so'"
+        }
+    }
+
+    /// The value that is in force.
+    fn value_now(&self, name: &str) -> Option<&str> {
+        let changed = self.changed.iter().find(|changed| changed.name == name);
+        changed.map(|changed| changed.now.as_str()).or_else(|| self.facts.variable(name))
+    }
+
+    /// The values that a setting needs. InnoDB's own limit stays as it was, except in cells of policy innodb.
+    fn values_of(&self, setting: &Setting) -> Vec<(&'static str, String)> {
+        let mut values = Vec::new();
+        if self.has_plugin() {
+            if setting.limiter.is_flifo() {
+                values.push((POLICY, setting.limiter.name().to_owned()));
+            }
+            // A limit of 0 admits every statement; their order does not matter.
+            let limit = match setting.limiter {
+                limiter if !limiter.is_flifo() => "0".into(),
+                _ if setting.is_adaptive() => "auto".into(),
+                _ => setting.concurrency.to_string(),
+            };
+            values.push((CONCURRENCY, limit));
+        }
+        if setting.limiter == Limiter::Innodb {
+            values.push((INNODB, setting.concurrency.to_string()));
+        } else if let Some(before) = self.facts.variable(INNODB) {
+            values.push((INNODB, before.to_owned()));
+        }
+        values
     }
 
     /// Puts a setting in force.
     pub(crate) fn apply(&mut self, setting: &Setting) -> Result<(), Error> {
-        if !self.has_plugin() || self.now == Some(*setting) {
+        let mut values = self.values_of(setting);
+        values.retain(|(name, value)| self.value_now(name) != Some(value));
+        if values.is_empty() {
             return Ok(());
         }
-        let values = match setting.policy {
-            // A limit of 0 admits every statement; their order does not matter.
-            Policy::None if self.before.is_empty() && self.facts.variable(CONCURRENCY) == Some("0") => {
-                return Ok(());
+        // Noted first: if the connection is lost, the server may have set them.
+        let known = self.changed.len();
+        for (name, _) in &values {
+            if !self.changed.iter().any(|changed| changed.name == *name)
+                && let Some(before) = self.facts.variable(name)
+            {
+                let before = before.to_owned();
+                self.changed.push(Changed { name, now: before.clone(), before });
             }
-            Policy::None => vec![(CONCURRENCY, quoted("0"))],
-            policy => vec![
-                (POLICY, quoted(policy.name())),
-                (
-                    CONCURRENCY,
-                    quoted(&if setting.is_adaptive() {
-                        "auto".into()
-                    } else {
-                        setting.concurrency.to_string()
-                    }),
-                ),
-            ],
-        };
-        let is_first = self.before.is_empty();
-        if is_first {
-            self.before = [CONCURRENCY, POLICY]
-                .into_iter()
-                .filter_map(|name| Some((name, self.facts.variable(name)?.to_owned())))
-                .collect();
         }
         self.set(&values).map_err(|failed| {
             // The server looks at all values before it sets the first.
-            if is_first && matches!(failed, Failed::Wire(WireError::Server(_))) {
-                self.before.clear();
+            if matches!(failed, Failed::Wire(WireError::Server(_))) {
+                self.changed.truncate(known);
             }
             self.explain_set(failed)
         })?;
-        self.now = Some(*setting);
+        for (name, value) in values {
+            if let Some(changed) = self.changed.iter_mut().find(|changed| changed.name == name) {
+                changed.now = value;
+            }
+        }
         Ok(())
     }
 
     fn set(&mut self, values: &[(&str, String)]) -> Result<(), Failed> {
         let values: Vec<String> =
-            values.iter().map(|(name, value)| format!("GLOBAL {name}={value}")).collect();
+            values.iter().map(|(name, value)| format!("GLOBAL {name}={}", literal(name, value))).collect();
         let sql = format!("SET {}", values.join(", "));
         self.patiently(|session| session.query(&sql).map(drop))
     }
@@ -121,7 +170,7 @@ impl Admin {
         match failed {
             Failed::Wire(WireError::Server(ServerError { code: ACCESS_DENIED, text })) => {
                 Error::Target(format!(
-                    "user '{}' may not change the plugin's settings: {text} ({ACCESS_DENIED}); name an account that may with --admin-target",
+                    "user '{}' may not change the server's settings: {text} ({ACCESS_DENIED}); name an account that may with --admin-target",
                     self.endpoint.address.user
                 ))
             }
@@ -152,17 +201,18 @@ impl Admin {
 
     /// Restores the changed settings.
     pub(crate) fn restore(&mut self) -> Result<(), Error> {
-        if self.before.is_empty() {
+        if self.changed.is_empty() {
             return Ok(());
         }
-        let before = std::mem::take(&mut self.before);
-        let values: Vec<(&str, String)> = before.iter().map(|(name, value)| (*name, quoted(value))).collect();
+        let changed = std::mem::take(&mut self.changed);
+        let values: Vec<(&str, String)> =
+            changed.iter().map(|changed| (changed.name, changed.before.clone())).collect();
         self.set(&values).map_err(|failed| {
             let error = self.explain_set(failed);
             let reason: Vec<String> =
-                before.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+                values.iter().map(|(name, value)| format!("{name} = {value}")).collect();
             Error::Target(format!(
-                "the plugin's settings could not be put back ({}): {error}",
+                "the server's settings could not be put back ({}): {error}",
                 reason.join(", ")
             ))
         })
@@ -191,6 +241,11 @@ impl Failed {
             Failed::Told(error) => error,
         }
     }
+}
+
+/// A value as SET takes it: of the plugin's as a text, of InnoDB's limit as a number.
+fn literal(name: &str, value: &str) -> String {
+    if name == INNODB { value.to_owned() } else { quoted(value) }
 }
 
 fn take_lock(session: &mut Session, endpoint: &Endpoint) -> Result<(), Error> {

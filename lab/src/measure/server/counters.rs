@@ -99,10 +99,18 @@ impl Facts {
     }
 }
 
-/// A proxy's process, or that of a file out of another container, is not the server's.
+/// A proxy's process, or that of a file out of another container, is not the server's. A server may run under a dynamic linker of its
+/// own, whose arguments name it.
 fn is_server(pid: u32) -> bool {
-    let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    ["mariadbd", "mysqld"].iter().any(|server| name.starts_with(server))
+    const NAMES: [&str; 2] = ["mariadbd", "mysqld"];
+    let read = |file: &str| fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
+    let (name, arguments) = (read("comm"), read("cmdline"));
+    let is_named = |argument: &[u8]| {
+        let file = argument.rsplit(|byte| *byte == b'/').next();
+        NAMES.iter().any(|name| file == Some(name.as_bytes()))
+    };
+    NAMES.iter().any(|server| name.starts_with(server.as_bytes()))
+        || (name.starts_with(b"ld-linux") && arguments.split(|byte| *byte == 0).any(is_named))
 }
 
 /// The server's counters, its process's, and the clients', at one moment.

@@ -91,6 +91,7 @@ pub(super) fn symbol(policy: &str) -> &'static str {
         "lifo" => "triangle-up",
         "sleep" => "triangle-down",
         "quantum" => "star",
+        "innodb" => "triangle-left",
         "lease" => "hexagon",
         "summon" => "pentagon",
         "tokio" => "circle-open",

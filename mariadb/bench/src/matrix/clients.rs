@@ -3,10 +3,9 @@
 use std::fs;
 use std::path::PathBuf;
 
-use flifo_mariadb::PrivateServer;
-
 use super::loads::{BackgroundLoad, Load, Script, Table, Work};
 use super::servers::{Files, Servers};
+use crate::product::Server;
 use crate::running::Running;
 use crate::settings::Settings;
 use crate::sysbench::{self, Drive, Target};
@@ -37,7 +36,7 @@ impl Clients<'_> {
     }
 
     /// Starts all processes: the load first, its background behind it.
-    pub(super) fn start(&self, server: &PrivateServer) -> Result<Vec<sysbench::Load>> {
+    pub(super) fn start(&self, server: &dyn Server) -> Result<Vec<sysbench::Load>> {
         let mut background = match &self.load.background {
             Some(background) => self.start_background(server, background)?,
             None => Vec::new(),
@@ -50,7 +49,7 @@ impl Clients<'_> {
 
     fn start_background(
         &self,
-        server: &PrivateServer,
+        server: &dyn Server,
         background: &BackgroundLoad,
     ) -> Result<Vec<sysbench::Load>> {
         match background.work {
@@ -68,7 +67,7 @@ impl Clients<'_> {
 
     fn start_script(
         &self,
-        server: &PrivateServer,
+        server: &dyn Server,
         (script, table, options): (Script, Table, &[&str]),
         connections: u32,
         think_us: u32,
@@ -98,11 +97,11 @@ impl Clients<'_> {
     }
 }
 
-fn filled(server: &PrivateServer, statement: &str) -> String {
+fn filled(server: &dyn Server, statement: &str) -> String {
     statement.replace("{file}", &data_file(server).to_string_lossy())
 }
 
 /// A file of data for LOAD DATA, without its extension.
-fn data_file(server: &PrivateServer) -> PathBuf {
+fn data_file(server: &dyn Server) -> PathBuf {
     server.scratch().join("matrix")
 }

@@ -316,6 +316,16 @@ pub static LOADS: [Load; 26] = [
         is_slow: true,
         ..UPDATE
     },
+    Load {
+        name: "durable-transaction",
+        title: "BEGIN, 4 changes, COMMIT, durable commits, syncs of 5 ms",
+        unit: "transactions",
+        counter: "COM_COMMIT",
+        script: Script::Sysbench("oltp_write_only"),
+        servers: Servers::Durable,
+        is_slow: true,
+        ..UPDATE
+    },
     Load { name: "tls", title: "point select over TLS", servers: Servers::Tls, ..POINT_SELECT },
 ];
 

@@ -7,13 +7,12 @@ use serde::Serialize;
 use super::cli::Arguments;
 use super::loads::{LOADS, Load};
 use crate::plan::chosen;
+use crate::product::Product;
 use crate::settings::Settings;
 use crate::slices::SLICE_OVERHEAD;
 use crate::variant::{Kind, Variant};
 use crate::{Error, Result};
 
-/// What `--quick` takes at most.
-pub(super) const QUICK: Duration = Duration::from_secs(15 * 60);
 const QUICK_CONNECTIONS: [u32; 2] = [16, 1024];
 const ROUNDS: u32 = 40;
 /// With fewer rounds there is no interval.
@@ -37,6 +36,7 @@ pub struct Place {
 /// How a run measures.
 #[derive(Debug, Clone)]
 pub struct Plan {
+    pub product: &'static Product,
     /// Cells of the same servers follow each other.
     pub places: Vec<Place>,
     pub variants: Vec<Variant>,
@@ -73,16 +73,17 @@ impl SliceTimes {
 }
 
 impl Plan {
-    pub fn of(arguments: &Arguments) -> Result<Plan> {
+    pub fn of(product: &'static Product, arguments: &Arguments) -> Result<Plan> {
         let quick = arguments.quick;
-        let variants = chosen(&["stock", "plugin"], &arguments.server)?;
+        let variants = chosen(product.variants, &arguments.server)?;
         if variants.len() < 2 {
             return Err(Error::Usage("matrix compares variants: leave two or more in --only".into()));
         }
         Ok(Plan {
-            places: places(arguments)?,
+            product,
+            places: places(product, arguments)?,
             variants,
-            settings: arguments.server.settings(quick),
+            settings: arguments.server.settings(product, quick),
             times: Times {
                 quick,
                 rounds: arguments.rounds.or((!quick).then_some(ROUNDS)),
@@ -165,14 +166,18 @@ impl Plan {
     }
 }
 
-fn places(arguments: &Arguments) -> Result<Vec<Place>> {
-    let is_chosen = |load: &&Load| arguments.load.is_empty() || arguments.load.iter().any(|n| n == load.name);
+fn places(product: &Product, arguments: &Arguments) -> Result<Vec<Place>> {
+    let is_chosen = |load: &&Load| match arguments.load.as_slice() {
+        [] => product.loads.is_empty() || product.loads.contains(&load.name),
+        given => given.iter().any(|name| name == load.name),
+    };
     let mut places = Vec::new();
     for load in LOADS.iter().filter(is_chosen) {
         let is_fixed = load.connections.len() == 1;
         let connections = match (arguments.connections.as_slice(), arguments.quick) {
             ([], true) if !is_fixed => QUICK_CONNECTIONS.to_vec(),
-            ([], _) => load.connections.to_vec(),
+            ([], _) if is_fixed || product.connections.is_empty() => load.connections.to_vec(),
+            ([], _) => product.connections.to_vec(),
             (given, _) if is_fixed => {
                 given.iter().copied().filter(|n| load.connections.contains(n)).collect()
             }
@@ -198,12 +203,13 @@ mod tests {
 
     use super::*;
     use crate::plan::{Cli, Command};
+    use crate::product::MARIADB;
 
     fn plan(arguments: &str) -> Result<Plan> {
         let words = ["bench", "matrix"].into_iter().chain(arguments.split_whitespace());
         let cli = Cli::try_parse_from(words).map_err(|error| Error::Usage(error.to_string()))?;
         match cli.command {
-            Some(Command::Matrix(arguments)) => Plan::of(&arguments),
+            Some(Command::Matrix(arguments)) => Plan::of(&MARIADB, &arguments),
             None => panic!("{arguments}: no matrix"),
         }
     }
@@ -239,12 +245,12 @@ mod tests {
     fn quick_fits_into_its_time() {
         let plan = plan("--quick").unwrap();
         assert_eq!(plan.places.iter().filter(|place| place.load.name == "insert").count(), 2);
-        let rounds = plan.rounds(0, QUICK, false);
+        let rounds = plan.rounds(0, MARIADB.quick, false);
         assert!((ROUNDS_MIN..=ROUNDS).contains(&rounds), "{rounds}");
         let time = plan.time_from(0, rounds, false);
-        assert!(time <= QUICK && time > QUICK / 2, "{time:?}");
+        assert!(time <= MARIADB.quick && time > MARIADB.quick / 2, "{time:?}");
         // With half of the time left and half of the cells done there are about as many.
-        assert!(plan.rounds(0, QUICK * 2, false) > rounds);
+        assert!(plan.rounds(0, MARIADB.quick * 2, false) > rounds);
         assert_eq!(plan.rounds(0, Duration::ZERO, false), ROUNDS_MIN);
         assert_eq!(plan.time_from(plan.places.len(), rounds, true), Duration::ZERO);
     }

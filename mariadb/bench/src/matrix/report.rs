@@ -47,7 +47,8 @@ pub fn list() -> String {
 
 fn head(results: &Results) -> String {
     let times = &results.times;
-    let mut text = format!("## MariaDB: the matrix of loads\n\n`{}`\n\n", results.run.command_line);
+    let mut text =
+        format!("## {}: the matrix of loads\n\n`{}`\n\n", results.product, results.run.command_line);
     let _ = writeln!(
         text,
         "{}. {} rows, --rand-type={}.\n",
@@ -226,12 +227,13 @@ pub(super) mod tests {
     use super::super::results::tests::cell;
     use super::*;
     use crate::plan::{Cli, Command};
+    use crate::product::MARIADB;
     use crate::results::RunHead;
 
     pub(crate) fn plan(arguments: &str) -> Plan {
         let words = ["bench", "matrix"].into_iter().chain(arguments.split_whitespace());
         match Cli::try_parse_from(words).unwrap().command {
-            Some(Command::Matrix(arguments)) => Plan::of(&arguments).unwrap(),
+            Some(Command::Matrix(arguments)) => Plan::of(&MARIADB, &arguments).unwrap(),
             None => panic!("{arguments}: no matrix"),
         }
     }
@@ -250,6 +252,7 @@ pub(super) mod tests {
         Results {
             run,
             what: "matrix",
+            product: "MariaDB",
             rows: 5000,
             distribution: "uniform".into(),
             times: plan.times.clone(),
@@ -296,7 +299,7 @@ pub(super) mod tests {
 
     #[test]
     fn the_record_has_every_cell_and_draws_the_picture() {
-        let record = crate::record::of_matrix(&results());
+        let record = crate::record::of_matrix(&MARIADB, &results());
         let key = |title: &str| Key::of(title).at(16).variant("plugin");
         let ratio = record.row(&key("point select beside a dump").relative_to("stock")).unwrap();
         assert_eq!((ratio.median, ratio.n), (Some(1.2), Some(10)));

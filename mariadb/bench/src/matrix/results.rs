@@ -14,6 +14,7 @@ pub struct Results {
     #[serde(flatten)]
     pub run: RunHead,
     pub what: &'static str,
+    pub product: &'static str,
     pub rows: u32,
     pub distribution: String,
     pub times: Times,

@@ -6,7 +6,7 @@ use flifo::support::interrupt;
 
 use super::clients::Clients;
 use super::loads::Load;
-use super::plan::{Place, Plan, QUICK};
+use super::plan::{Place, Plan};
 use super::report;
 use super::results::{Cell, Results, ServerOptions, Slice};
 use super::servers::{Files, Servers};
@@ -26,6 +26,7 @@ pub fn run(plan: &Plan, command_line: String) -> Result<Results> {
     let mut results = Results {
         run: RunHead::begin(command_line)?,
         what: "matrix",
+        product: plan.product.name,
         rows: plan.settings.rows,
         distribution: plan.settings.distribution.clone(),
         times: plan.times.clone(),
@@ -34,7 +35,7 @@ pub fn run(plan: &Plan, command_line: String) -> Result<Results> {
         servers: Vec::new(),
         cells: Vec::new(),
     };
-    let dataset = dataset(plan.settings.rows, say)?;
+    let dataset = dataset(plan.product, plan.settings.rows, say)?;
     let files = Files::new()?;
     let mut run = Run {
         plan,
@@ -67,12 +68,16 @@ impl Run<'_> {
         let rounds = plan.rounds(0, self.left(), false);
         let all = plan.time_from(0, rounds, false);
         say(&format!("{cells} cells, {rounds} rounds each, about {}", minutes(all)));
-        if plan.times.quick && all > QUICK {
-            say("this is more than 15 minutes: the last cells will be left out");
+        if plan.times.quick && all > plan.product.quick {
+            say(&format!(
+                "this is more than {}: the last cells will be left out",
+                minutes(plan.product.quick)
+            ));
         }
         for (at, place) in plan.places.iter().enumerate() {
             if plan.times.quick && self.left() < plan.time_of(*place, 1) {
-                results.run.note(format!("15 minutes are over: {} cells are left out", cells - at));
+                let limit = minutes(plan.product.quick);
+                results.run.note(format!("{limit} are over: {} cells are left out", cells - at));
                 break;
             }
             self.cell(at, results)?;
@@ -85,7 +90,7 @@ impl Run<'_> {
 
     /// What is left of the time of a quick run.
     fn left(&self) -> Duration {
-        QUICK.saturating_sub(self.begun.elapsed())
+        self.plan.product.quick.saturating_sub(self.begun.elapsed())
     }
 
     fn cell(&mut self, at: usize, results: &mut Results) -> Result<()> {
@@ -142,8 +147,8 @@ impl Run<'_> {
         // Their memory is free before the next ones take theirs.
         self.servers = None;
         let mut servers = options.start(self.plan, self.dataset, self.files)?;
-        if results.run.mariadb_version.is_empty() {
-            results.run.mariadb_version = servers[0].version()?;
+        if results.run.server_version.is_empty() {
+            results.run.server_version = servers[0].version()?;
         }
         if !results.servers.iter().any(|known| known.title == options.title()) {
             let settings = options.settings(self.plan, self.dataset, self.files);

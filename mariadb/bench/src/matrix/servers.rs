@@ -9,6 +9,7 @@ use tempfile::TempDir;
 
 use super::plan::Plan;
 use crate::dataset::Dataset;
+use crate::product::Product;
 use crate::run::say;
 use crate::running::Running;
 use crate::settings::Settings;
@@ -44,18 +45,16 @@ impl Servers {
     }
 
     /// Options of the server besides those of [`Settings::server`], which they replace.
-    fn options(self, dataset: &Dataset, files: &Files) -> Vec<(String, String)> {
+    fn options(self, product: &Product, dataset: &Dataset, files: &Files) -> Vec<(String, String)> {
         let file = |name| files.folder().join(name).display().to_string();
         let options: Vec<(&str, String)> = match self {
             Servers::Plain => Vec::new(),
             Servers::SmallPool => {
                 vec![("innodb-buffer-pool-size", (dataset.bytes / 10).max(POOL_BYTES_MIN).to_string())]
             }
-            Servers::Durable => vec![
-                ("innodb-flush-log-at-trx-commit", "1".into()),
-                ("sync-binlog", "1".into()),
-                ("log-bin", "binlog".into()),
-            ],
+            Servers::Durable => {
+                product.durable_options.iter().map(|(name, value)| (*name, (*value).into())).collect()
+            }
             Servers::Tls => vec![
                 ("ssl-ca", file("cacert.pem")),
                 ("ssl-cert", file("client-cert.pem")),
@@ -72,15 +71,15 @@ impl Servers {
         let mut servers = Vec::new();
         for variant in &plan.variants {
             say(&format!("starting a server for {}: {}", variant.name, self.title()));
-            let mut options = variant.options(settings.options());
+            let mut launch = variant.launch(plan.product, settings.launch());
             if self == Servers::Durable {
-                options = options
+                launch = launch
                     .environment("LD_PRELOAD", files.library())
                     .environment("FLIFO_SYNC_US", SYNC_US.to_string());
             }
             let warm = self != Servers::SmallPool;
-            let mut server =
-                Running::start(variant, options, dataset, warm).map_err(Error::of(&variant.name))?;
+            let mut server = Running::start(plan.product, variant, launch, dataset, warm)
+                .map_err(Error::of(&variant.name))?;
             server.execute(&prepared()).map_err(Error::of(&variant.name))?;
             servers.push(server);
             if flifo::support::interrupt::is_requested() {
@@ -93,7 +92,7 @@ impl Servers {
     /// What all variants have.
     pub(super) fn settings(self, plan: &Plan, dataset: &Dataset, files: &Files) -> Settings {
         let mut settings = plan.settings.clone();
-        let own = self.options(dataset, files);
+        let own = self.options(plan.product, dataset, files);
         // The user's come last and count.
         settings.server_options = own.into_iter().chain(settings.server_options).collect();
         settings

@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 use flifo_mariadb::mysql::Conn;
 use flifo_mariadb::mysql::prelude::Queryable;
 
+use crate::product::Product;
+
 /// A bracket this wide is good enough for a window of seconds.
 const BRACKET_US: i64 = 20_000;
 /// Another attempt is begun within this time only.
@@ -29,11 +31,15 @@ pub(crate) struct Reading {
 
 impl Reading {
     /// The narrowest of a few. `counters` are upper case, without a quote in them.
-    pub(crate) fn take(admin: &mut Conn, counters: &[&str]) -> flifo_mariadb::mysql::Result<Reading> {
+    pub(crate) fn take(
+        admin: &mut Conn,
+        product: &Product,
+        counters: &[&str],
+    ) -> flifo_mariadb::mysql::Result<Reading> {
         let begun = Instant::now();
-        let mut best = Reading::of(admin.query(question(counters))?);
+        let mut best = Reading::of(admin.query(question(product, counters))?);
         while best.width_us() > BRACKET_US && begun.elapsed() < ATTEMPTS {
-            let other = Reading::of(admin.query(question(counters))?);
+            let other = Reading::of(admin.query(question(product, counters))?);
             if other.width_us() < best.width_us() {
                 best = other;
             }
@@ -89,14 +95,16 @@ impl Reading {
     }
 }
 
-fn question(counters: &[&str]) -> String {
+fn question(product: &Product, counters: &[&str]) -> String {
     let counters = counters.join("', '");
+    let more = product.more_status.map(|query| format!("{query} UNION ALL ")).unwrap_or_default();
     format!(
         "SELECT 'begun', UNIX_TIMESTAMP(SYSDATE(6)) UNION ALL \
-         SELECT VARIABLE_NAME, VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS \
+         SELECT UPPER(VARIABLE_NAME), VARIABLE_VALUE FROM {} \
          WHERE VARIABLE_NAME IN ('{counters}', 'QUESTIONS', 'THREADS_CONNECTED', '{HISTORY}') \
-         OR VARIABLE_NAME LIKE 'FLIFO%' UNION ALL \
-         SELECT 'ended', UNIX_TIMESTAMP(SYSDATE(6))"
+         OR VARIABLE_NAME LIKE 'FLIFO%' UNION ALL {more}\
+         SELECT 'ended', UNIX_TIMESTAMP(SYSDATE(6))",
+        product.status_table
     )
 }
 

@@ -117,11 +117,17 @@ fn applies_while_the_slot_is_taken(installation: &Installation) {
     for statement in queued {
         statement.end().0.unwrap();
     }
-    // UNINSTALL ends on servers whose own threads have used the plugin.
-    for server in [&source, &replica] {
+    // UNINSTALL ends while appliers run. On the source it ends once the replica connects anew.
+    for server in [&replica, &source] {
         set(server, "max_queue", 0);
         rest(server);
         server.administer("UNINSTALL PLUGIN flifo").unwrap();
+        if std::ptr::eq(server, &raw const source) {
+            assert!(server.install_plugin().is_err(), "the replica's connection has used the plugin");
+            for statement in ["STOP REPLICA", "START REPLICA"] {
+                replica.administer(statement).unwrap();
+            }
+        }
         until("it is gone", || server.install_plugin().is_ok());
     }
     source.administer("UPDATE test.t SET k = k + 1 WHERE id = 1").unwrap();

@@ -96,7 +96,7 @@ fn method(plugin: &AuthPlugin<'_>) -> Result<AuthProc, WireError> {
             plugin.init().map_err(unsupported)
         }
         other => Err(unsupported(format!(
-            "the account's way to log in, {}, is not supported: use one with mysql_native_password",
+            "the account's way to log in, {}, is not supported: use one with caching_sha2_password, or in MariaDB with mysql_native_password",
             String::from_utf8_lossy(other.as_bytes())
         ))),
     }
