@@ -41,14 +41,22 @@ fn start(installation: &Installation, id: u32, port: u16, further: &[&str]) -> P
     PrivateServer::start(installation, &arguments).unwrap()
 }
 
-fn sum(server: &PrivateServer) -> Option<i64> {
-    let text = "SELECT IFNULL(SUM(k), 0) + COUNT(*) FROM test.t";
-    server.connect("root").ok()?.query_first(text).ok().flatten()
-}
-
+/// Waits until the replica has executed all that the source has, and nothing is under way.
 #[track_caller]
 fn until_equal(source: &PrivateServer, replica: &PrivateServer) {
-    until("the replica has all", || sum(replica).is_some() && sum(replica) == sum(source));
+    let executed: Option<String> =
+        source.connect("root").unwrap().query_first("SELECT @@GLOBAL.gtid_executed").unwrap();
+    let text = format!(
+        "SELECT WAIT_FOR_EXECUTED_GTID_SET('{}', 50)",
+        executed.unwrap_or_default().replace('\n', "")
+    );
+    let is_timeout: Option<u32> = replica.connect("root").unwrap().query_first(text).unwrap();
+    assert_eq!(is_timeout, Some(0), "the replica does not catch up");
+    let sum = |server: &PrivateServer| -> Option<i64> {
+        let text = "SELECT SUM(k) + COUNT(*) FROM test.t";
+        server.connect("root").unwrap().query_first(text).unwrap()
+    };
+    assert_eq!(sum(replica), sum(source));
 }
 
 /// Parallel appliers, while the replica's only slot is taken, its queue is full, and clients work on the source.
@@ -117,18 +125,16 @@ fn applies_while_the_slot_is_taken(installation: &Installation) {
     for statement in queued {
         statement.end().0.unwrap();
     }
-    // UNINSTALL ends while appliers run. On the source it ends once the replica connects anew.
-    for server in [&replica, &source] {
+    // The replica's threads keep the plugin, here and on the source, until they start anew.
+    for (name, server) in [("replica", &replica), ("source", &source)] {
         set(server, "max_queue", 0);
         rest(server);
         server.administer("UNINSTALL PLUGIN flifo").unwrap();
-        if std::ptr::eq(server, &raw const source) {
-            assert!(server.install_plugin().is_err(), "the replica's connection has used the plugin");
-            for statement in ["STOP REPLICA", "START REPLICA"] {
-                replica.administer(statement).unwrap();
-            }
+        assert!(server.install_plugin().is_err(), "the replica's threads have used the plugin of the {name}");
+        for statement in ["STOP REPLICA", "START REPLICA"] {
+            replica.administer(statement).unwrap();
         }
-        until("it is gone", || server.install_plugin().is_ok());
+        until(&format!("it is gone from the {name}"), || server.install_plugin().is_ok());
     }
     source.administer("UPDATE test.t SET k = k + 1 WHERE id = 1").unwrap();
     until_equal(&source, &replica);

@@ -107,7 +107,7 @@ pub(crate) fn log_is_in_order(server: &PrivateServer) {
     let log = server.error_log();
     let wrong: Vec<&str> =
         log.lines().filter(|line| WRONG.iter().any(|wrong| line.contains(wrong))).collect();
-    assert!(wrong.is_empty(), "the server's error log:\n{}", wrong.join("\n"));
+    assert!(wrong.is_empty(), "wrong lines:\n{}\nin the server's error log:\n{log}", wrong.join("\n"));
 }
 
 /// Ends the server, which must end cleanly.
