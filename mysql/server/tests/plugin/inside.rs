@@ -19,7 +19,6 @@ pub(crate) const TESTS: &[Test] = &[
 
 fn populate(server: &PrivateServer) {
     for statement in [
-        "SET GLOBAL log_bin_trust_function_creators = ON",
         "DROP TABLE IF EXISTS test.counted, test.log",
         "CREATE TABLE test.counted (id INT PRIMARY KEY, k INT NOT NULL)",
         "CREATE TABLE test.log (n INT NOT NULL AUTO_INCREMENT PRIMARY KEY, k INT)",

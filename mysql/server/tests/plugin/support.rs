@@ -32,6 +32,7 @@ pub(crate) fn times(whole: usize) -> usize {
 /// An ordinary user `app`, a database and its tables.
 pub(crate) fn populate(server: &PrivateServer) {
     for statement in [
+        "SET GLOBAL log_bin_trust_function_creators = ON",
         "CREATE DATABASE test",
         "CREATE USER app@localhost",
         "GRANT ALL ON test.* TO app@localhost",
