@@ -177,6 +177,11 @@ fn a_source_waits_for_a_replica_without_a_slot(installation: &Installation) {
 
 /// A group of one member, whose commits the group certifies.
 fn a_member_of_a_group(installation: &Installation) {
+    if std::env::var_os("FLIFO_SANITIZER").is_some() {
+        // The sanitizer intercepts the C library's XDR functions, which group replication takes from another library.
+        eprintln!("skipped: group replication does not run with AddressSanitizer");
+        return;
+    }
     let (port, group_port) = (free_port(), free_port());
     let address = format!("--group-replication-local-address=127.0.0.1:{group_port}");
     let server = start(
@@ -200,7 +205,9 @@ fn a_member_of_a_group(installation: &Installation) {
         "START GROUP_REPLICATION",
         "SET GLOBAL group_replication_bootstrap_group = OFF",
     ] {
-        server.administer(statement).unwrap();
+        if let Err(error) = server.administer(statement) {
+            panic!("{statement}: {error}; the server's log:\n{}", server.error_log());
+        }
     }
     let mut root = server.connect("root").unwrap();
     until("the member is online", || {

@@ -24,10 +24,13 @@ pub(crate) struct Subject {
     pub(crate) tests: Vec<Test>,
 }
 
+/// A test by name.
+pub(crate) type AloneTest = (&'static str, fn(&Installation));
+
 /// Tests that start their own servers.
 pub(crate) struct Alone {
     pub(crate) name: &'static str,
-    pub(crate) tests: &'static [(&'static str, fn(&Installation))],
+    pub(crate) tests: &'static [AloneTest],
 }
 
 /// The subject that is on, and its server.

@@ -202,7 +202,7 @@ fn x_sessions_come_and_go(server: &PrivateServer) {
         let mut round = number;
         while !stop.load(Ordering::Relaxed) {
             round += 1;
-            if number % 4 == 0 {
+            if number.is_multiple_of(4) {
                 run(&mut app(server), "UPDATE t SET k = k + 1 WHERE id = 1").unwrap();
                 continue;
             }
