@@ -62,7 +62,6 @@ void on_own_end(Connection &connection, server::Thread *thread, const Event &eve
 void on_end(server::Thread *thread, const Event &event, bool is_statement) {
   Connection *connection = connections::find(thread);
   if (connection == nullptr) return;
-  rowlocks::end_commit(*connection);
   if (event.request == Event::Request::RESET) reset_session(*connection);
   // A command that ended well is a client's: appliers and events run none. This shows clients that a pool of threads had before
   // the plugin, since a pool waits for commands without a thread.
@@ -140,7 +139,6 @@ void on_statement_begin(server::Thread *thread, const Event &event) {
     if (is_on) status::count_bypass();
     return;
   }
-  rowlocks::end_commit(*connection);
   if (was_dormant(*connection)) {
     // Any statement inside the client's may be the first to be announced.
     connection->packet.begin(nullptr);
@@ -241,10 +239,6 @@ void on_commit_end(server::Thread *thread) {
   // With any wait inside it.
   while (connection->waits.depth != 0) statements::end_wait(*connection);
   connection->statement.must_reacquire = connection->packet.has_sub_statement() && !server::lock_scope(thread).has_session_locks();
-}
-
-void on_unreported_commit(server::Thread *thread) {
-  if (Connection *connection = connections::find(thread)) rowlocks::begin_commit(*connection);
 }
 
 bool is_client(server::Thread *thread) {

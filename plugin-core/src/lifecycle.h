@@ -55,9 +55,6 @@ bool on_work_done(server::Thread *thread);
 // A commit begins, of a transaction or of a statement in it; a commit is over, if there was one.
 void on_commit_begin(server::Thread *thread);
 void on_commit_end(server::Thread *thread);
-// A transaction commits whose rows are locked until the next event of a statement or a packet. Only where the server reports no end
-// of a commit.
-void on_unreported_commit(server::Thread *thread);
 // Whether the connection was seen to be a client's.
 bool is_client(server::Thread *thread);
 

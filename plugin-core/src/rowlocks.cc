@@ -14,11 +14,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::microseconds, std::chrono::milliseconds;
 
-// A mean time above this is long. A client on the same machine takes far less between two statements, and a row that such
-// clients pass on moves fastest while few wait for it.
-constexpr microseconds TIME_LONG{500};
+// A mean idle time above this counts as idle. A client on the same machine takes far less between two statements, and a row
+// that such clients pass on moves fastest while few wait for it.
+constexpr microseconds IDLE_LONG{500};
 // Longer times are capped: some transactions have nothing to do with the rows in question.
-constexpr microseconds TIME_MAX = 4 * TIME_LONG;
+constexpr microseconds IDLE_MAX = 4 * IDLE_LONG;
 // The mean covers this many samples, and is void after this time without one.
 constexpr int SAMPLES = 32;
 constexpr milliseconds MEAN_IS_VALID_FOR{1000};
@@ -33,39 +33,19 @@ constexpr milliseconds MEASURED_FOR{10};
 std::atomic<unsigned> waiting_in_slot{0};
 std::atomic<unsigned> holders_queued{0};
 
-constexpr auto RELAXED = std::memory_order_relaxed;
-
-// Estimates, here and below. They guard nothing, so they are relaxed, and a lost update does no harm.
-class MeanTime {
- public:
-  // Adds the time since `since`, and resets that.
-  void add(Clock::time_point &since) {
-    const Clock::time_point now = Clock::now();
-    const Clock::duration before = mean.load(RELAXED);
-    const Clock::duration time = std::min<Clock::duration>(now - since, TIME_MAX);
-    mean.store(before + (time - before) / SAMPLES, RELAXED);
-    last.store(now, RELAXED);
-    since = {};
-  }
-  // Whether it is long, now.
-  bool is_long() const {
-    return mean.load(RELAXED) >= TIME_LONG && Clock::now() - last.load(RELAXED) < MEAN_IS_VALID_FOR;
-  }
-
- private:
-  std::atomic<Clock::duration> mean{Clock::duration{0}};
-  std::atomic<Clock::time_point> last{Clock::time_point{}};
-};
-
-// How long owners of rows idle between statements, and how long they commit.
-MeanTime idle, commit;
+// Estimates. They guard nothing, so they are relaxed, and a lost update does no harm.
+std::atomic<Clock::duration> mean_idle{Clock::duration{0}};
+std::atomic<Clock::time_point> last_idle{Clock::time_point{}};
 std::atomic<unsigned> without_slot_max{WITHOUT_SLOT_MIN};
 std::atomic<unsigned> waiting{0};
 std::atomic<unsigned long long> granted{0};
 
-// Whether one more may wait without a slot, because owners need none for long.
+constexpr auto RELAXED = std::memory_order_relaxed;
+
+// Whether one more may wait without a slot, because owners are idle.
 bool may_wait_without_slot() {
-  return waiting.load(RELAXED) <= without_slot_max.load(RELAXED) && (idle.is_long() || commit.is_long());
+  return mean_idle.load(RELAXED) >= IDLE_LONG && waiting.load(RELAXED) <= without_slot_max.load(RELAXED) &&
+         Clock::now() - last_idle.load(RELAXED) < MEAN_IS_VALID_FOR;
 }
 
 }  // namespace
@@ -111,19 +91,16 @@ void begin_idle(Connection &connection) {
 
 void end_idle(Connection &connection) {
   Clock::time_point &since = connection.row_lock.idle_since;
-  if (since != Clock::time_point{}) idle.add(since);
+  if (since == Clock::time_point{}) return;
+  const Clock::time_point now = Clock::now();
+  const Clock::duration mean = mean_idle.load(RELAXED);
+  const Clock::duration idle = std::min<Clock::duration>(now - since, IDLE_MAX);
+  mean_idle.store(mean + (idle - mean) / SAMPLES, RELAXED);
+  last_idle.store(now, RELAXED);
+  since = {};
 }
 
 void cancel_idle(Connection &connection) { connection.row_lock.idle_since = {}; }
-
-void begin_commit(Connection &connection) {
-  if (waiting.load(RELAXED) != 0) connection.row_lock.commits_since = Clock::now();
-}
-
-void end_commit(Connection &connection) {
-  Clock::time_point &since = connection.row_lock.commits_since;
-  if (since != Clock::time_point{}) commit.add(since);
-}
 
 void measure() {
   static Clock::time_point since;

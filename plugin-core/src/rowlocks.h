@@ -10,8 +10,8 @@
 // admitted by force; if such a transaction is already queued, the waiter releases its slot instead. Each side counts itself
 // first and then looks for the other, so one of the two always sees the other.
 //
-// Where owners of rows idle between statements of a transaction, slots of waiters are wasted. So are they where owners wait for
-// their commit to be synced. While that is so, waiters release their slots, up to a number that the server's lock queues can bear.
+// Where owners of rows idle between statements of a transaction, slots of waiters are wasted. While that is so, waiters
+// release their slots, up to a number that the server's lock queues can bear.
 #pragma once
 
 #include <chrono>
@@ -26,8 +26,8 @@ struct State {
   bool is_waiting = false;
   // The slot was released for this wait.
   bool released_slot = false;
-  // Since when the session idles as an owner of rows, commits as one; zero: it does not.
-  std::chrono::steady_clock::time_point idle_since, commits_since;
+  // Since when the session idles as an owner of rows; zero: it does not.
+  std::chrono::steady_clock::time_point idle_since;
 };
 
 // A statement with a slot begins to wait for a row lock. It may have no slot after this.
@@ -42,9 +42,6 @@ void holder_left_queue();
 void begin_idle(Connection &connection);
 void end_idle(Connection &connection);
 void cancel_idle(Connection &connection);
-// A transaction commits, with its rows locked; the commit is over, if there was one.
-void begin_commit(Connection &connection);
-void end_commit(Connection &connection);
 // Measures the rate of row-lock grants: the cost of a grant grows with the square of the waiters. For the watcher.
 void measure();
 // The statements that wait for row locks now.

@@ -179,35 +179,6 @@ void waiter_makes_room_for_a_queued_holder() {
   end(waiter);
 }
 
-// One more waits for a row, and whether it keeps its slot.
-bool keeps_slot_for_row(Client &waiter) {
-  lifecycle::on_wait_end(&waiter.thread);
-  lifecycle::on_wait_begin(&waiter.thread, FLIFO_WAIT_ROW_LOCK);
-  return counts().running == 1;
-}
-
-// While owners of rows take long to commit, their waiters' slots are for others.
-void owners_commit() {
-  Client owner, waiter;
-  EXPECT(waiter.begin(WORK));
-  lifecycle::on_wait_begin(&waiter.thread, FLIFO_WAIT_ROW_LOCK);
-  EXPECT(counts().running == 1);
-  EXPECT(until([&] {
-    lifecycle::on_unreported_commit(&owner.thread);
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    owner.end_packet();
-    return !keeps_slot_for_row(waiter);
-  }));
-  EXPECT(until([&] {
-    lifecycle::on_unreported_commit(&owner.thread);
-    EXPECT(owner.begin("COMMIT"));
-    end(owner);
-    return keeps_slot_for_row(waiter);
-  }));
-  lifecycle::on_wait_end(&waiter.thread);
-  end(waiter);
-}
-
 }  // namespace
 
 std::vector<Case> of_waits() {
@@ -223,7 +194,6 @@ std::vector<Case> of_waits() {
       {"commit in two phases", one, two_phases},
       {"holder enters above the limit", one, holder_enters_above_the_limit},
       {"waiter makes room for a queued holder", one, waiter_makes_room_for_a_queued_holder},
-      {"owners of rows commit", one, owners_commit},
   };
 }
 

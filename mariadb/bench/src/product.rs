@@ -31,12 +31,16 @@ pub struct Product {
     pub options: &'static [(&'static str, &'static str)],
     pub pool_options: &'static [(&'static str, &'static str)],
     pub durable_options: &'static [(&'static str, &'static str)],
-    /// The table of the status variables, and a query of two columns for those that it lacks.
+    /// The table of the status variables.
     pub status_table: &'static str,
-    pub more_status: Option<&'static str>,
+    /// Asks for the status variables of these names, a list of literals in upper case, and all of the plugin's. The rows of all results are
+    /// a name and a value; before and after the variables there is a row `begun` and a row `ended` with the time of the server's clock.
+    pub status_query: fn(names: &str) -> String,
     /// What the session of administration sets, and how it finds its thread of the kernel.
     pub session: &'static str,
     pub thread_query: &'static str,
+    /// The numbers of a user's connections, if the server has no KILL USER.
+    pub connections_of: Option<fn(user: &str) -> String>,
     pub install: &'static str,
     pub uninstall: &'static str,
     /// The part of a data set's name that tells versions of the server apart.
@@ -131,10 +135,19 @@ pub static MARIADB: Product = Product {
     pool_options: &[("thread-handling", "pool-of-threads")],
     durable_options: &[("innodb-flush-log-at-trx-commit", "1"), ("sync-binlog", "1"), ("log-bin", "binlog")],
     status_table: "information_schema.GLOBAL_STATUS",
-    more_status: None,
+    // The parts of a UNION ALL run one after the other.
+    status_query: |names| {
+        format!(
+            "SELECT 'begun', UNIX_TIMESTAMP(SYSDATE(6)) UNION ALL \
+             SELECT VARIABLE_NAME, VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS \
+             WHERE VARIABLE_NAME IN ({names}) OR VARIABLE_NAME LIKE 'FLIFO%' UNION ALL \
+             SELECT 'ended', UNIX_TIMESTAMP(SYSDATE(6))"
+        )
+    },
     // Administrators bypass admission; in a pool of threads this goes before the others.
     session: "SET SESSION thread_pool_priority = high, wait_timeout = 2000000, time_zone = '+00:00'",
     thread_query: "SELECT TID FROM information_schema.PROCESSLIST WHERE ID = CONNECTION_ID()",
+    connections_of: None,
     install: "INSTALL SONAME 'flifo'",
     uninstall: "UNINSTALL SONAME 'flifo'",
     version: || Ok(format!("mariadb/sysbench-{:016x}", server_version()?)),

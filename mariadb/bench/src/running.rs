@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use flifo::support::clock;
 use flifo::support::interrupt;
-use flifo_mariadb::mysql::Conn;
 use flifo_mariadb::mysql::prelude::Queryable;
+use flifo_mariadb::mysql::{self, Conn};
 use rustix::process::{Pid, Signal, getpriority_process, kill_process, setpriority_process};
 
 use crate::background::Background;
@@ -16,7 +16,7 @@ use crate::dataset::Dataset;
 use crate::measure::{Edge, Figures, Reading, Usage};
 use crate::product::{Launch, Product, Server, administer};
 use crate::settings::Settings;
-use crate::sysbench::{Drive, Load, Target};
+use crate::sysbench::{Drive, Load, Target, USER};
 use crate::variant::{Kind, Variant};
 use crate::workload::Workload;
 use crate::{Error, Result, workload};
@@ -297,6 +297,27 @@ impl Running {
         let executed = statements.iter().try_for_each(|statement| self.admin.query_drop(statement));
         self.signal(Signal::STOP);
         Ok(executed?)
+    }
+
+    /// Ends the connections that a load has left, and stops the server again.
+    pub(crate) fn end_clients(&mut self) -> Result<()> {
+        const NO_SUCH_THREAD: u16 = 1094;
+        let Some(connections_of) = self.product.connections_of else {
+            return self.execute(&[format!("KILL USER {USER}@localhost")]);
+        };
+        self.signal(Signal::CONT);
+        let found = self.admin.query::<u64, _>(connections_of(USER));
+        let ended = found.and_then(|connections| {
+            connections.iter().try_for_each(|connection| {
+                match self.admin.query_drop(format!("KILL {connection}")) {
+                    // It has ended by itself.
+                    Err(mysql::Error::MySqlError(error)) if error.code == NO_SUCH_THREAD => Ok(()),
+                    killed => killed,
+                }
+            })
+        });
+        self.signal(Signal::STOP);
+        Ok(ended?)
     }
 
     /// A number that the server returns for this question; the server is stopped again.

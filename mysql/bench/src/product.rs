@@ -42,12 +42,21 @@ pub(crate) static MYSQL: Product = Product {
     pool_options: &[("plugin-load-add", "thread_pool.so")],
     durable_options: &[("innodb-flush-log-at-trx-commit", "1"), ("sync-binlog", "1"), ("log-bin", "binlog")],
     status_table: "performance_schema.global_status",
-    more_status: Some(
-        "SELECT 'INNODB_HISTORY_LIST_LENGTH', `COUNT` FROM information_schema.INNODB_METRICS \
-         WHERE NAME = 'trx_rseg_history_len'",
-    ),
+    // The tables of the performance schema have no Com_ counters.
+    status_query: |names| {
+        format!(
+            "SELECT 'begun', UNIX_TIMESTAMP(SYSDATE(6)); \
+             SHOW GLOBAL STATUS WHERE VARIABLE_NAME IN ({names}) OR VARIABLE_NAME LIKE 'FLIFO%'; \
+             SELECT 'INNODB_HISTORY_LIST_LENGTH', `COUNT` FROM information_schema.INNODB_METRICS \
+             WHERE NAME = 'trx_rseg_history_len'; \
+             SELECT 'ended', UNIX_TIMESTAMP(SYSDATE(6))"
+        )
+    },
     session: "SET SESSION wait_timeout = 2000000, time_zone = '+00:00'",
     thread_query: "SELECT THREAD_OS_ID FROM performance_schema.threads WHERE PROCESSLIST_ID = CONNECTION_ID()",
+    connections_of: Some(|user| {
+        format!("SELECT PROCESSLIST_ID FROM performance_schema.threads WHERE PROCESSLIST_USER = '{user}'")
+    }),
     install: "INSTALL PLUGIN flifo SONAME 'flifo.so'",
     uninstall: "UNINSTALL PLUGIN flifo",
     version: || {
@@ -120,5 +129,23 @@ impl Server for Private {
 
     fn shutdown(&mut self, _bound: Duration) -> std::result::Result<(), String> {
         if self.0.shutdown() { Ok(()) } else { Err("it did not end cleanly".into()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flifo_mariadb_bench::matrix::loads::Load;
+
+    use super::*;
+
+    #[test]
+    fn what_is_wanted_is_measured() {
+        for name in MYSQL.loads {
+            assert!(Load::named(name).is_some(), "{name}");
+        }
+        for (load, connections, base, _) in MYSQL.wanted {
+            assert!(MYSQL.loads.contains(load) && MYSQL.connections.contains(connections), "{load}");
+            assert!(MYSQL.variants.contains(base), "{base}");
+        }
     }
 }

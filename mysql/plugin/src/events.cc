@@ -29,17 +29,8 @@ void fail_if_killed(const Connection &connection, server::Thread *thread) {
 }
 
 // Only COMMIT is known before it runs; `lifecycle` decides whether there is something to commit.
-void begin_commit(server::Thread *thread, const Connection &connection) {
-  if (!server::command(thread).is_commit()) return;
-  lifecycle::on_commit_begin(thread);
-  if (connection.waits.is_commit) lifecycle::on_unreported_commit(thread);
-}
-
-// The statement has done its work and has released its slot. If it is a transaction of its own, it commits now.
-void commit_statement(server::Thread *thread) {
-  const Command command = server::command(thread);
-  if (command.is_select() || command.is_commit() || command.is_rollback() || command.is_execute()) return;
-  if (!server::lock_scope(thread).has_transaction()) lifecycle::on_unreported_commit(thread);
+void begin_commit(server::Thread *thread) {
+  if (server::command(thread).is_commit()) lifecycle::on_commit_begin(thread);
 }
 
 int on_begin(server::Thread *thread, const abi::QueryEvent &event) {
@@ -63,7 +54,7 @@ int on_begin(server::Thread *thread, const abi::QueryEvent &event) {
     }
   }
   session.see_begin(text_of(event));
-  begin_commit(thread, *connection);
+  begin_commit(thread);
   return 0;
 }
 
@@ -79,7 +70,7 @@ int on_begin_inside(server::Thread *thread, const abi::QueryEvent &event) {
   lifecycle::on_statement_begin(thread, of(event, Request::QUERY, 0));
   fail_if_killed(*connection, thread);
   if (is_kept_out(*connection)) return 1;
-  begin_commit(thread, *connection);
+  begin_commit(thread);
   return 0;
 }
 
@@ -89,13 +80,11 @@ void on_end(server::Thread *thread, const abi::QueryEvent &event) {
   Session &session = session_of(*connection);
   if (session.depth == 0) return;
   if (event.status == 0) session.see_end(text_of(event));
-  if (--session.depth == 0) {
+  if (--session.depth == 0)
     lifecycle::on_statement_end(thread, of(event, Request::OTHER, session.number));
-    commit_statement(thread);
-  } else {
+  else
     // What EXECUTE ran has done its work, and commits if it is a transaction.
     lifecycle::on_commit_begin(thread);
-  }
 }
 
 void on_command_end(server::Thread *thread, const abi::CommandEvent &event) {

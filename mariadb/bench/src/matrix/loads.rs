@@ -156,7 +156,7 @@ const HOT_ROW_TRANSACTION: Load = Load {
 };
 
 /// All loads, in the order of the report.
-pub static LOADS: [Load; 26] = [
+pub static LOADS: [Load; 27] = [
     POINT_SELECT,
     Load { name: "think-300us", title: "point select, clients think 0.3 ms", think_us: 300, ..POINT_SELECT },
     Load { name: "think-2ms", title: "point select, clients think 2 ms", think_us: 2_000, ..POINT_SELECT },

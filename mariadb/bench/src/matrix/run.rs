@@ -259,13 +259,12 @@ impl Part<'_> {
     /// The clients are gone: ends what they left, waits until the servers are at rest, and returns what is doubtful.
     fn end(&mut self) -> Vec<String> {
         let mut notes = Vec::new();
-        let kill = [format!("KILL USER {}@localhost", sysbench::USER)];
         for (server, variant) in self.servers.iter_mut().zip(&self.plan.variants) {
             if interrupt::is_requested() {
                 break;
             }
             let is_over =
-                server.is_there().and_then(|()| server.execute(&kill)).and_then(|()| server.is_over());
+                server.is_there().and_then(|()| server.end_clients()).and_then(|()| server.is_over());
             let found = is_over.unwrap_or_else(|error| vec![error.to_string()]);
             notes.extend(found.into_iter().map(|note| format!("{}: {note}", variant.name)));
         }

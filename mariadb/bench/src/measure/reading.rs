@@ -1,14 +1,14 @@
 //! What the server counts, and the moment at which it did.
 //!
 //! A reading may take long in a server that collapses: the reader queues for a CPU like every thread. So the
-//! server notes its own clock before and after it adds up its counters, in the same statement; the parts of a
-//! UNION ALL run one after the other. The middle is taken for the moment, and a wide bracket is read again.
+//! server notes its own clock before and after it adds up its counters, in the same packet. The middle is taken for the moment, and a wide
+//! bracket is read again.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use flifo_mariadb::mysql::Conn;
 use flifo_mariadb::mysql::prelude::Queryable;
+use flifo_mariadb::mysql::{Conn, from_row};
 
 use crate::product::Product;
 
@@ -37,14 +37,28 @@ impl Reading {
         counters: &[&str],
     ) -> flifo_mariadb::mysql::Result<Reading> {
         let begun = Instant::now();
-        let mut best = Reading::of(admin.query(question(product, counters))?);
+        let mut best = Reading::ask(admin, product, counters)?;
         while best.width_us() > BRACKET_US && begun.elapsed() < ATTEMPTS {
-            let other = Reading::of(admin.query(question(product, counters))?);
+            let other = Reading::ask(admin, product, counters)?;
             if other.width_us() < best.width_us() {
                 best = other;
             }
         }
         Ok(best)
+    }
+
+    fn ask(admin: &mut Conn, product: &Product, counters: &[&str]) -> flifo_mariadb::mysql::Result<Reading> {
+        let own = ["QUESTIONS", "THREADS_CONNECTED", HISTORY];
+        let names: Vec<String> = counters.iter().chain(&own).map(|name| format!("'{name}'")).collect();
+        let mut results = admin.query_iter((product.status_query)(&names.join(", ")))?;
+        let mut rows = Vec::new();
+        while let Some(result) = results.iter() {
+            for row in result {
+                let row: (String, String) = from_row(row?);
+                rows.push(row);
+            }
+        }
+        Ok(Reading::of(rows))
     }
 
     /// What is no number is left out.
@@ -55,6 +69,7 @@ impl Reading {
                 "begun" => reading.begun_us = microseconds(&value),
                 "ended" => reading.ended_us = microseconds(&value),
                 _ => {
+                    let name = name.to_ascii_uppercase();
                     value.parse().ok().and_then(|value| reading.counters.insert(name, value));
                 }
             }
@@ -93,19 +108,6 @@ impl Reading {
     pub(crate) fn history_since(&self, earlier: &Reading) -> Option<i64> {
         Some(self.get(HISTORY)? as i64 - earlier.get(HISTORY)? as i64)
     }
-}
-
-fn question(product: &Product, counters: &[&str]) -> String {
-    let counters = counters.join("', '");
-    let more = product.more_status.map(|query| format!("{query} UNION ALL ")).unwrap_or_default();
-    format!(
-        "SELECT 'begun', UNIX_TIMESTAMP(SYSDATE(6)) UNION ALL \
-         SELECT UPPER(VARIABLE_NAME), VARIABLE_VALUE FROM {} \
-         WHERE VARIABLE_NAME IN ('{counters}', 'QUESTIONS', 'THREADS_CONNECTED', '{HISTORY}') \
-         OR VARIABLE_NAME LIKE 'FLIFO%' UNION ALL {more}\
-         SELECT 'ended', UNIX_TIMESTAMP(SYSDATE(6))",
-        product.status_table
-    )
 }
 
 /// `1795288367.514655`, to the digit.
