@@ -76,7 +76,8 @@ impl ServerArgs {
             distribution: self.rand_type.clone(),
             buffer_pool_bytes: self.buffer_pool.map_or(1 << 30, |bytes| bytes.0),
             log_file_bytes: self.log_file_size.0,
-            server_options: of_product.chain(self.set.iter().cloned()).collect(),
+            product_options: of_product.collect(),
+            server_options: self.set.clone(),
             ..Settings::default()
         }
     }

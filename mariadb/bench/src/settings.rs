@@ -33,7 +33,10 @@ pub struct Settings {
     pub text: bool,
     /// Mean time between two transactions of a client, in microseconds.
     pub think_us: u32,
-    /// Further options, those of the product first: names and values without dashes.
+    /// Options of the product, before all others.
+    #[serde(skip)]
+    pub product_options: Vec<(String, String)>,
+    /// Further options in the order given: names and values without dashes.
     pub server_options: Vec<(String, String)>,
 }
 
@@ -52,7 +55,7 @@ impl Settings {
             ("max-prepared-stmt-count", "1000000".into()),
         ];
         let own = own.into_iter().map(|(name, value)| (name.to_owned(), value));
-        own.chain(self.server_options.iter().cloned()).collect()
+        self.product_options.iter().cloned().chain(own).chain(self.server_options.iter().cloned()).collect()
     }
 
     pub(crate) fn slice(&self) -> Duration {

@@ -30,6 +30,8 @@ pub struct Load {
     pub connections: &'static [u32],
     /// Statements or transactions are long: slices are twice as long.
     pub is_slow: bool,
+    /// Measured if it is named, by the command line or by the product.
+    pub is_optional: bool,
     /// Statements of an administrator before the load. `{file}` is the path of a file without its extension.
     pub setup: &'static [&'static str],
     /// The names of the loads between which this load changes; all else is theirs.
@@ -119,6 +121,7 @@ const POINT_SELECT: Load = Load {
     background: None,
     connections: &CONNECTIONS,
     is_slow: false,
+    is_optional: false,
     setup: &[],
     phases: &[],
 };
@@ -324,6 +327,7 @@ pub static LOADS: [Load; 27] = [
         script: Script::Sysbench("oltp_write_only"),
         servers: Servers::Durable,
         is_slow: true,
+        is_optional: true,
         ..UPDATE
     },
     Load { name: "tls", title: "point select over TLS", servers: Servers::Tls, ..POINT_SELECT },

@@ -168,7 +168,8 @@ impl Plan {
 
 fn places(product: &Product, arguments: &Arguments) -> Result<Vec<Place>> {
     let is_chosen = |load: &&Load| match arguments.load.as_slice() {
-        [] => product.loads.is_empty() || product.loads.contains(&load.name),
+        [] if product.loads.is_empty() => !load.is_optional,
+        [] => product.loads.contains(&load.name),
         given => given.iter().any(|name| name == load.name),
     };
     let mut places = Vec::new();
@@ -222,7 +223,8 @@ mod tests {
     fn by_default_all_loads_at_all_connections() {
         let plan = plan("").unwrap();
         let fixed = LOADS.iter().filter(|load| load.connections.len() == 1).count();
-        assert_eq!(plan.places.len(), 4 * (LOADS.len() - fixed) + fixed);
+        let all = LOADS.iter().filter(|load| !load.is_optional).count();
+        assert_eq!(plan.places.len(), 4 * (all - fixed) + fixed);
         assert_eq!(plan.times.rounds, Some(40));
         let names: Vec<&str> = plan.variants.iter().map(|variant| variant.name.as_str()).collect();
         assert_eq!((names.as_slice(), plan.base()), (["stock", "plugin"].as_slice(), 0));
