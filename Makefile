@@ -21,7 +21,7 @@ INCLUDEDIR ?= $(PREFIX)/include
 DOCDIR     ?= $(PREFIX)/share/doc/flifo
 DOCS       = docs/c-api.md LICENSE-MIT LICENSE-APACHE $(CAPI)/examples/pool.c $(CAPI)/examples/guard.cc
 
-.PHONY: help run test unit models lint deny bench figures docs fuzz setup capi header install uninstall tsan miri soak plugin-core mariadb mariadb-try mariadb-test mariadb-asan mariadb-debian13 mariadb-mtr mysql mysql-test bench-mariadb bench-mysql bench-target bench-iobench peers test-peers bench-peers deb
+.PHONY: help run test unit models lint deny bench figures docs fuzz setup capi header install uninstall tsan miri soak plugin-core mariadb mariadb-try mariadb-test mariadb-asan mariadb-debian13 mariadb-mtr mysql mysql-try mysql-test mysql-asan bench-mariadb bench-mysql bench-target bench-iobench peers test-peers bench-peers deb deb-mariadb deb-mysql
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "%-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -175,20 +175,39 @@ mariadb-mtr: ## MariaDB's own test suite with the plugin: what fails only with i
 mysql: ## the plugin for MySQL 9.7: target/mysql/flifo.so
 	mysql/plugin/build
 
+# A server of Debian unstable. Where it cannot be fetched the tests say so and are skipped.
+MYSQL_ROOT = tools/mysql-root "$(TARGET_DIR)/mysql-root"
+MYSQL_ROOT_FOR_TESTS = $(MYSQL_ROOT) || { test $$? -eq 77 && test -z "$$FLIFO_REQUIRE_MYSQL"; }
+
+mysql-try: mysql ## a private MySQL server with the plugin, and a shell on it
+	$(MYSQL_ROOT)
+	$(CARGO) run -p flifo-mysql --bin flifo-mysql-try
+
 mysql-test: mysql ## the plugin on a real MySQL server, of Debian unstable in target/mysql-root (skipped where it cannot be fetched)
-	tools/mysql-root "$(TARGET_DIR)/mysql-root" || { test $$? -eq 77 && test -z "$$FLIFO_REQUIRE_MYSQL"; }
+	$(MYSQL_ROOT_FOR_TESTS)
 	$(CARGO) test -p flifo-mysql -p flifo-mysql-bench
 	$(CARGO) test -p flifo --test target_mysql
+
+mysql-asan: ## the same with AddressSanitizer (FLIFO_SHORT=1: a fifth of what is repeated)
+	mysql/plugin/build --asan
+	$(MYSQL_ROOT_FOR_TESTS)
+	FLIFO_SHORT=$(FLIFO_SHORT) FLIFO_SANITIZER=$$($${CXX:-g++} -print-file-name=libasan.so) \
+	FLIFO_MYSQL_PLUGIN=$(abspath $(TARGET_DIR))/mysql-asan/flifo.so $(CARGO) test -p flifo-mysql --test plugin
 
 bench-mariadb: mariadb ## a stock MariaDB beside one with the plugin and a pool of threads (ARGS="--quick", ARGS=matrix, ARGS=--help)
 	$(CARGO) run -p flifo-mariadb-bench -- $(ARGS)
 
 bench-mysql: mysql ## a stock MySQL beside innodb_thread_concurrency, thread_pool.so and the plugin (ARGS="--quick", ARGS=--help)
-	tools/mysql-root "$(TARGET_DIR)/mysql-root"
+	$(MYSQL_ROOT)
 	$(CARGO) run -p flifo-mysql-bench -- $(ARGS)
 
-deb: mariadb ## a Debian package of the plugin: target/deb/
-	mariadb/debian/build
+deb: deb-mariadb deb-mysql ## Debian packages of both plugins: target/deb/
+
+deb-mariadb: mariadb ## the package for MariaDB alone
+	plugin-core/debian/build mariadb
+
+deb-mysql: mysql ## the package for MySQL alone
+	plugin-core/debian/build mysql
 
 setup:
 	@tools/setup

@@ -5,69 +5,32 @@ use std::collections::BTreeSet;
 use std::process::Command;
 use std::time::Duration;
 
+use flifo_mariadb::guide::{Guide, ask};
 use flifo_mariadb::mysql::prelude::Queryable;
-use flifo_mariadb::mysql::{Conn, Error};
 use flifo_mariadb::{Ended, Options, Plugin, PrivateServer, client};
 
-const GUIDE: &str =
-    concat!(include_str!("../../../docs/mariadb.md"), include_str!("../../../docs/mariadb-internals.md"));
-
-/// The blocks of one language, in order.
-fn blocks(language: &str) -> Vec<&'static str> {
-    let fence = format!("```{language}\n");
-    GUIDE.split(&fence).skip(1).map(|rest| rest.split("```").next().unwrap_or_default()).collect()
-}
-
-/// Statements, each with the error that its comment announces.
-fn statements(block: &str) -> Vec<(String, Option<u16>)> {
-    let mut statements = Vec::new();
-    let mut text = String::new();
-    for line in block.lines() {
-        let (code, comment) = line.split_once("--").unwrap_or((line, ""));
-        text += code.trim_end();
-        if text.ends_with(';') {
-            let error = comment.trim().strip_prefix("ERROR ").and_then(|number| number.parse().ok());
-            // Nobody wants to wait for a figure that means nothing here.
-            statements.push((text.replace("SLEEP(10)", "SLEEP(0)"), error));
-            text.clear();
-        } else if !text.is_empty() {
-            text.push(' ');
-        }
-    }
-    assert_eq!(text, "", "a statement without its end");
-    statements
-}
-
-fn run(root: &mut Conn, statement: &str) -> Result<Vec<Vec<String>>, u16> {
-    let rows: Result<Vec<flifo_mariadb::mysql::Row>, Error> = root.query(statement);
-    match rows {
-        Ok(rows) => Ok(rows
-            .into_iter()
-            .map(|row| row.unwrap().into_iter().map(|v| v.as_sql(true)).collect())
-            .collect()),
-        Err(Error::MySqlError(error)) => Err(error.code),
-        Err(other) => panic!("{statement}: {other}"),
-    }
-}
+const GUIDE: Guide = Guide(concat!(
+    include_str!("../../../docs/mariadb.md"),
+    include_str!("../../../docs/mariadb-internals.md")
+));
 
 #[test]
 fn its_commands_work() {
     let server = PrivateServer::start(Options::new().plugin(Plugin::AtHand)).unwrap();
     let mut root = server.connect().unwrap();
     root.query_drop("CREATE DATABASE shop").unwrap();
-    let blocks = blocks("sql");
-    assert!(blocks.len() >= 7);
-    for (statement, error) in blocks.into_iter().flat_map(statements) {
-        assert_eq!(run(&mut root, &statement).err(), error, "{statement}");
+    assert!(GUIDE.blocks("sql").len() >= 7);
+    for (statement, error) in GUIDE.statements() {
+        assert_eq!(ask(&mut root, &statement).err(), error, "{statement}");
         if statement.starts_with("INSTALL") {
-            let active = run(
+            let active = ask(
                 &mut root,
                 "SELECT PLUGIN_STATUS FROM information_schema.PLUGINS WHERE PLUGIN_NAME = 'flifo'",
             );
             assert_eq!(active, Ok(vec![vec!["'ACTIVE'".to_owned()]]));
         }
     }
-    let left = run(&mut root, "SHOW GLOBAL STATUS LIKE 'Flifo%'");
+    let left = ask(&mut root, "SHOW GLOBAL STATUS LIKE 'Flifo%'");
     assert_eq!(left, Ok(Vec::new()), "the last block takes it away");
 }
 
@@ -80,7 +43,7 @@ fn installed_and_in_the_option_file() {
     assert_eq!(before.shutdown(BOUND), Ended::Itself(0));
     let server = PrivateServer::start(Options::new().plugin(Plugin::Loaded).data(before.data_dir())).unwrap();
     let mut root = server.connect().unwrap();
-    let rows = run(
+    let rows = ask(
         &mut root,
         "SELECT p.name, PLUGIN_STATUS FROM mysql.plugin p JOIN information_schema.PLUGINS ON PLUGIN_NAME = p.name
          WHERE p.name = 'flifo'",
@@ -88,7 +51,7 @@ fn installed_and_in_the_option_file() {
     assert_eq!(rows, Ok(vec![vec!["'flifo'".to_owned(), "'ACTIVE'".to_owned()]]));
     let log = server.error_log();
     assert!(!log.contains("[ERROR]"), "{log}");
-    let told = table("| line |");
+    let told = GUIDE.table("| line |");
     for line in log.lines().filter(|line| line.contains("'flifo'")) {
         assert!(told.iter().any(|(text, _)| line.contains(text)), "not in the guide: {line}");
     }
@@ -98,7 +61,8 @@ fn installed_and_in_the_option_file() {
 #[test]
 fn the_queue_can_be_looked_at() {
     let server = PrivateServer::start(Options::new().plugin(Plugin::Loaded)).unwrap();
-    let script = blocks("sh").into_iter().find(|block| block.contains("Waiting for admission")).unwrap();
+    let script =
+        GUIDE.blocks("sh").into_iter().find(|block| block.contains("Waiting for admission")).unwrap();
     // Shorter, and until it is there rather than for a second.
     let there =
         "for _ in {1..300}; do mariadb -e \"SHOW PROCESSLIST\" | grep -q admission && break; sleep 0.1; done";
@@ -117,18 +81,6 @@ fn the_queue_can_be_looked_at() {
     assert_eq!(server.status("Flifo_queued").unwrap(), "0");
 }
 
-/// The cells of the rows of the table with this head, without back quotes.
-fn rows(head: &str) -> Vec<Vec<&'static str>> {
-    let from = GUIDE.find(head).unwrap_or_else(|| panic!("no table {head}"));
-    let rows = GUIDE[from..].lines().skip(2).take_while(|line| line.starts_with('|'));
-    rows.map(|row| row.split('|').map(|cell| cell.trim().trim_matches('`')).skip(1).collect()).collect()
-}
-
-/// The first cell and the second of each row.
-fn table(head: &str) -> Vec<(&'static str, &'static str)> {
-    rows(head).into_iter().map(|cells| (cells[0], cells[1])).collect()
-}
-
 #[test]
 fn its_tables_are_complete() {
     let server = PrivateServer::start(Options::new().plugin(Plugin::Loaded)).unwrap();
@@ -137,7 +89,7 @@ fn its_tables_are_complete() {
     let question = "SELECT LOWER(VARIABLE_NAME), NUMERIC_MIN_VALUE, DEFAULT_VALUE, NUMERIC_MAX_VALUE
         FROM information_schema.SYSTEM_VARIABLES WHERE VARIABLE_NAME LIKE 'flifo%'";
     let there: Vec<(String, Option<String>, String, Option<String>)> = root.query(question).unwrap();
-    let settings = rows("| setting | min | default | max |");
+    let settings = GUIDE.rows("| setting | min | default | max |");
     assert_eq!(settings.len(), there.len());
     for (name, least, default, most) in there {
         let row = settings.iter().find(|row| row[0] == name).unwrap_or_else(|| panic!("{name} is missing"));
@@ -151,7 +103,7 @@ fn its_tables_are_complete() {
     let there: Vec<(String, String)> = root.query("SHOW GLOBAL STATUS LIKE 'Flifo%'").unwrap();
     let there: BTreeSet<String> = there.into_iter().map(|(name, _)| name).collect();
     let told: BTreeSet<String> =
-        table("| status variable |").into_iter().map(|(name, _)| name.to_owned()).collect();
+        GUIDE.table("| status variable |").into_iter().map(|(name, _)| name.to_owned()).collect();
     assert_eq!(told, there);
 }
 
@@ -167,14 +119,5 @@ fn the_lines_it_explains_are_the_plugins() {
         include_str!("../../admission/src/server.cc"),
         include_str!("../../admission/src/variables.cc"),
     ];
-    let rows =
-        table("| line |").into_iter().chain(table("| error |").into_iter().map(|(_, text)| (text, "")));
-    let ours: Vec<&str> = rows.filter_map(|(line, _)| line.strip_prefix("flifo: ")).collect();
-    assert_eq!(ours.len(), 8);
-    for line in ours {
-        // Numbers are put in when it is said.
-        for part in line.split(|c: char| c.is_ascii_digit()).map(str::trim).filter(|part| !part.is_empty()) {
-            assert!(sources.iter().any(|source| source.contains(part)), "{part}");
-        }
-    }
+    GUIDE.lines_are_of(&[("| line |", 0), ("| error |", 1)], 8, &sources);
 }

@@ -18,10 +18,12 @@
 pub mod clients;
 mod datadir;
 mod error;
+pub mod guide;
 mod options;
 mod programs;
 mod server;
 mod spawn;
+pub mod wire;
 
 pub use datadir::{copy_directory, server_version};
 pub use error::{Error, Result};
@@ -29,4 +31,4 @@ pub use mysql;
 pub use options::{Options, Plugin};
 pub use programs::{client, plugin_file, target_dir};
 pub use server::{Ended, PrivateServer};
-pub use spawn::spawn;
+pub use spawn::{raise_file_limit, spawn};

@@ -39,7 +39,7 @@ fn start() -> Sender<Order> {
 }
 
 /// Thousands of connections need as many files, here and in the server, which inherits the limit.
-pub(crate) fn raise_file_limit() {
+pub fn raise_file_limit() {
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {
         limit.current = limit.maximum;

@@ -1,6 +1,7 @@
 //! Data directories: initialized once per version of the server, then copied.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -10,7 +11,13 @@ use crate::{Error, Installation, Result};
 
 /// Makes `to` a data directory of an administrator without a password.
 pub(crate) fn make(installation: &Installation, to: &Path) -> Result<()> {
-    copy(&template(installation)?, to)
+    copy(&template(installation)?, to)?;
+    // The server makes itself another identity: a replica refuses a source with its own.
+    let identity = to.join("auto.cnf");
+    match fs::remove_file(&identity) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::file(identity)(error)),
+        _ => Ok(()),
+    }
 }
 
 /// Makes `to` a copy of a data directory that no server uses.

@@ -3,6 +3,8 @@ use std::path::PathBuf;
 /// What can go wrong with a private server; each is one line that says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    #[error("there is no MySQL server in {path}: run tools/mysql-root {path}", path = .0.display())]
+    NoServer(PathBuf),
     #[error("the plugin is not at {}: make mysql, or set FLIFO_MYSQL_PLUGIN", .0.display())]
     NoPlugin(PathBuf),
     #[error("{}: {source}", .path.display())]
@@ -24,7 +26,8 @@ pub enum Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    pub(crate) fn file(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Error {
+    /// What makes an error with this file out of an input or output error.
+    pub fn file(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Error {
         let path = path.into();
         move |source| Error::File { path, source }
     }

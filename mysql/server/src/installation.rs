@@ -2,7 +2,7 @@
 
 use std::env;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use flifo_mariadb::target_dir;
@@ -34,6 +34,16 @@ impl Installation {
     pub fn version(&self) -> Result<String> {
         let file = self.root.join("version");
         Ok(fs::read_to_string(&file).map_err(Error::file(file))?.trim().to_owned())
+    }
+
+    /// Returns the `mysql` shell.
+    pub fn client(&self) -> PathBuf {
+        self.root.join("mysql")
+    }
+
+    /// Returns the folder of the programs, for a shell's PATH.
+    pub fn folder(&self) -> &Path {
+        &self.root
     }
 
     /// Returns the folder of the server's own plugins.

@@ -20,7 +20,7 @@ mod options;
 mod server;
 
 pub use error::{Error, Result};
-pub use flifo_mariadb::{clients, mysql};
+pub use flifo_mariadb::{clients, guide, mysql, wire};
 pub use installation::Installation;
 pub use options::Options;
 pub use server::PrivateServer;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use flifo_mariadb::mysql::prelude::Queryable;
 use flifo_mariadb::mysql::{Conn, OptsBuilder};
-use flifo_mariadb::spawn;
+use flifo_mariadb::{raise_file_limit, spawn};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
@@ -34,9 +34,10 @@ impl PrivateServer {
         PrivateServer::start_with(installation, &Options::new().arguments(arguments.iter().copied()))
     }
 
-    /// Starts a server and waits until it answers. The plugin and the server's `thread_pool.so` lie in its plugin folder and are not
+    /// Starts a server and waits until it answers. The plugin and those of the server's packages lie in its plugin folder and are not
     /// installed.
     pub fn start_with(installation: &Installation, options: &Options) -> Result<PrivateServer> {
+        raise_file_limit();
         let parent = std::env::temp_dir();
         let folder =
             tempfile::Builder::new().prefix("flifo-mysql-").tempdir().map_err(Error::file(parent))?;
@@ -47,8 +48,7 @@ impl PrivateServer {
         // A copy: a later build does not change what this server has mapped.
         let plugin = Installation::plugin_file()?;
         fs::copy(&plugin, folder.path().join("plugin/flifo.so")).map_err(Error::file(plugin))?;
-        let pool = folder.path().join("plugin/thread_pool.so");
-        symlink(installation.plugin_folder().join("thread_pool.so"), &pool).map_err(Error::file(pool))?;
+        link_all(&installation.plugin_folder(), &folder.path().join("plugin"))?;
         let data = folder.path().join("data");
         match &options.data {
             Some(from) => datadir::copy(from, &data)?,
@@ -159,6 +159,11 @@ impl PrivateServer {
         {
             let _ = kill_process(pid, Signal::TERM);
         }
+        self.wait_for_end()
+    }
+
+    /// Waits for an end that another has asked for, and returns the same.
+    pub fn wait_for_end(&mut self) -> bool {
         let deadline = Instant::now() + END;
         while Instant::now() < deadline {
             if let Ok(Some(status)) = self.child.try_wait() {
@@ -178,6 +183,16 @@ impl Drop for PrivateServer {
     }
 }
 
+/// The server's own plugins, beside ours.
+fn link_all(from: &Path, to: &Path) -> Result<()> {
+    for entry in fs::read_dir(from).map_err(Error::file(from))? {
+        let entry = entry.map_err(Error::file(from))?;
+        let link = to.join(entry.file_name());
+        symlink(entry.path(), &link).map_err(Error::file(link))?;
+    }
+    Ok(())
+}
+
 fn launch(mut command: Command, folder: &Path, options: &Options) -> Result<Child> {
     for (name, value) in [
         ("datadir", "data"),
@@ -192,9 +207,14 @@ fn launch(mut command: Command, folder: &Path, options: &Options) -> Result<Chil
     if !options.arguments.iter().any(|argument| argument.starts_with("--port")) {
         command.arg("--skip-networking");
     }
-    command.args(["--mysqlx=OFF", "--secure-file-priv=", "--max-connections=1000"]);
+    command.args(["--mysqlx=OFF", "--secure-file-priv=", "--max-connections=3000"]);
     command.args(["--innodb-buffer-pool-size=64M", "--innodb-redo-log-capacity=16M"]);
     command.args(&options.arguments);
+    if let Some(library) = std::env::var_os("FLIFO_SANITIZER") {
+        // For a plugin that was built with AddressSanitizer. The server's own leaks are its own.
+        command.env("LD_PRELOAD", library);
+        command.env("ASAN_OPTIONS", "detect_leaks=0:abort_on_error=1:handle_segv=2:disable_coredump=1");
+    }
     command.envs(options.environment.iter().map(|(name, value)| (name, value)));
     let log = folder.join("log");
     let file = File::create(&log).map_err(Error::file(&log))?;

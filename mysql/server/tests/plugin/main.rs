@@ -1,41 +1,39 @@
 //! The plugin on a real MySQL server.
 //!
-//! The tests run one after the other. All but the last two share one server, in which no statement holds a slot or waits for one after
-//! each test.
+//! The tests run one after the other. A subject has one server, which its tests share; after each test no statement holds a slot or waits
+//! for one, an ordinary statement is admitted, and the error log is in order (`support::rest`).
 //!
-//! Without a server they are skipped and say so; `FLIFO_REQUIRE_MYSQL=1` makes that a failure.
+//! Without a server they are skipped and say so; `FLIFO_REQUIRE_MYSQL=1` makes that a failure. `FLIFO_SHORT=1` runs a fifth of what is
+//! repeated, for sanitizers.
 
 mod admission;
+mod beside;
+mod commands;
+mod guide;
 mod holders;
 mod inside;
 mod install;
 mod kill;
 mod pool;
+mod replica;
 mod settings;
+mod shutdown;
+mod stage;
+mod start;
+mod storm;
 mod support;
+mod urgent;
 mod waits;
+mod xprotocol;
 
 use std::process::ExitCode;
-use std::sync::Arc;
 
-use flifo_mysql::{Installation, PrivateServer};
-use libtest_mimic::{Arguments, Trial};
-
-use support::{Test, populate, rest};
+use flifo_mysql::Installation;
+use libtest_mimic::Arguments;
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
-    let tests: Vec<Test> = [
-        admission::TESTS,
-        holders::TESTS,
-        inside::TESTS,
-        settings::TESTS,
-        kill::TESTS,
-        waits::TESTS,
-        install::TESTS,
-    ]
-    .concat();
     let Some(installation) = Installation::find() else {
         let root = Installation::expected_root();
         eprintln!(
@@ -48,44 +46,25 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         };
     };
-    if arguments.list {
-        let names = tests.iter().map(|&(name, _)| name).chain([pool::NAME, pool::AT_START]);
-        let trials = names.map(|name| Trial::test(name, || Ok(()))).collect();
-        return libtest_mimic::run(&arguments, trials).exit_code();
-    }
-    let server = match PrivateServer::start(&installation, &[]) {
-        Ok(server) => Arc::new(server),
-        Err(error) => {
-            eprintln!("flifo-mysql: {error}");
-            return ExitCode::FAILURE;
-        }
+    let plain = stage::Subject {
+        name: "plain",
+        arguments: &["--local-infile=ON", "--mysqlx=ON", xprotocol::SOCKET_OPTION],
+        prepare: |_| {},
+        tests: [
+            admission::TESTS,
+            commands::TESTS,
+            holders::TESTS,
+            inside::TESTS,
+            settings::TESTS,
+            kill::TESTS,
+            urgent::TESTS,
+            waits::TESTS,
+            xprotocol::TESTS,
+            storm::TESTS,
+            install::TESTS,
+        ]
+        .concat(),
     };
-    populate(&server);
-    let shared = tests.iter().map(|&(name, test)| {
-        let server = Arc::clone(&server);
-        Trial::test(name, move || {
-            support::ensure_plugin(&server);
-            test(&server);
-            rest(&server);
-            Ok(())
-        })
-    });
-    let installed = installation.clone();
-    let alone = [
-        Trial::test(pool::NAME, move || {
-            pool::runs_over_a_pool_of_threads(&installation);
-            Ok(())
-        }),
-        Trial::test(pool::AT_START, move || {
-            pool::is_loaded_with_the_server(&installed);
-            Ok(())
-        }),
-    ];
-    let conclusion = libtest_mimic::run(&arguments, shared.chain(alone).collect());
-    let Some(mut server) = Arc::into_inner(server) else { return ExitCode::FAILURE };
-    if !server.shutdown() {
-        eprintln!("flifo-mysql: the server did not end cleanly:\n{}", server.error_log());
-        return ExitCode::FAILURE;
-    }
-    conclusion.exit_code()
+    let alone = vec![start::alone(), shutdown::alone(), replica::alone(), guide::alone()];
+    stage::play(&arguments, &installation, vec![plain, beside::subject(), pool::subject()], alone)
 }

@@ -7,7 +7,9 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 pub(crate) use flifo_mysql::clients::{code, crowd, execute, run};
+pub(crate) use flifo_mysql::mysql::prelude::Queryable;
 use flifo_mysql::mysql::{self, Conn};
+pub(crate) use flifo_mysql::wire::{Reply, Wire, command};
 use flifo_mysql::{Error, PrivateServer};
 
 pub(crate) type Test = (&'static str, fn(&PrivateServer));
@@ -16,12 +18,21 @@ pub(crate) type Test = (&'static str, fn(&PrivateServer));
 pub(crate) const REFUSED: u16 = 1205;
 /// The error of a statement that was killed.
 pub(crate) const INTERRUPTED: u16 = 1317;
+/// What a server in order never says.
+const WRONG: [&str; 5] = ["got signal", "[ERROR]", "Sanitizer", "runtime error", "ssertion"];
 /// Only against a hang.
 const BOUND: Duration = Duration::from_secs(60);
+
+/// This many, or with `FLIFO_SHORT=1` a fifth of it: for sanitizers.
+pub(crate) fn times(whole: usize) -> usize {
+    let is_short = std::env::var_os("FLIFO_SHORT").is_some_and(|value| !value.is_empty() && value != "0");
+    if is_short { whole.div_ceil(5) } else { whole }
+}
 
 /// An ordinary user `app`, a database and its tables.
 pub(crate) fn populate(server: &PrivateServer) {
     for statement in [
+        "SET GLOBAL log_bin_trust_function_creators = ON",
         "CREATE DATABASE test",
         "CREATE USER app@localhost",
         "GRANT ALL ON test.* TO app@localhost",
@@ -62,6 +73,16 @@ pub(crate) fn app(server: &PrivateServer) -> Conn {
     client
 }
 
+/// The same by hand.
+#[track_caller]
+pub(crate) fn wire(server: &PrivateServer) -> Wire {
+    try_wire(server).unwrap()
+}
+
+pub(crate) fn try_wire(server: &PrivateServer) -> std::io::Result<Wire> {
+    Wire::connect_at(&server.socket(), "caching_sha2_password")
+}
+
 #[track_caller]
 pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + BOUND;
@@ -79,10 +100,22 @@ pub(crate) fn rest(server: &PrivateServer) {
     let before = server.status_number("Flifo_admitted").unwrap();
     run(&mut app(server), "SELECT * FROM t").unwrap();
     assert!(server.status_number("Flifo_admitted").unwrap() > before, "a statement ran without admission");
+    log_is_in_order(server);
+}
+
+#[track_caller]
+pub(crate) fn log_is_in_order(server: &PrivateServer) {
     let log = server.error_log();
     let wrong: Vec<&str> =
-        log.lines().filter(|line| line.contains("got signal") || line.contains("[ERROR]")).collect();
-    assert!(wrong.is_empty(), "the server's error log:\n{}", wrong.join("\n"));
+        log.lines().filter(|line| WRONG.iter().any(|wrong| line.contains(wrong))).collect();
+    assert!(wrong.is_empty(), "wrong lines:\n{}\nin the server's error log:\n{log}", wrong.join("\n"));
+}
+
+/// Ends the server, which must end cleanly.
+#[track_caller]
+pub(crate) fn end(mut server: PrivateServer) {
+    assert!(server.shutdown(), "the server did not end cleanly:\n{}", server.error_log());
+    log_is_in_order(&server);
 }
 
 /// Whether no statement runs or queues.
@@ -138,8 +171,17 @@ impl Holder<'_> {
         set(server, "thread_concurrency", 1);
         let text = format!("LOAD DATA INFILE '{}' INTO TABLE loaded", fifo.display());
         let statement = Running::start(server, &text);
+        let mut root = server.connect("root").unwrap();
+        let state = format!(
+            "SELECT processlist_state FROM performance_schema.threads WHERE processlist_id = {}",
+            statement.id
+        );
+        // Not that of a statement that the holder queues behind.
         until("the holder has the slot", || {
-            statement.is_over() || server.status_number("Flifo_running").unwrap() == 1
+            statement.is_over()
+                || (server.status_number("Flifo_running").unwrap() == 1
+                    && root.query_first::<Option<String>, _>(&state).unwrap().flatten().as_deref()
+                        == Some("executing"))
         });
         if statement.is_over() {
             panic!("the holder ended: {:?}", statement.end().0);
@@ -153,6 +195,18 @@ impl Holder<'_> {
         until(&format!("{count} are queued"), || self.server.status_number("Flifo_queued").unwrap() == count);
     }
 
+    /// Ends after this time, from when on nobody waits for it.
+    pub(crate) fn end_later(mut self, after: Duration) {
+        let (fifo, statement) = (self.fifo.clone(), self.statement.take());
+        thread::spawn(move || {
+            thread::sleep(after);
+            let writer = OpenOptions::new().read(true).write(true).open(fifo);
+            thread::sleep(Duration::from_millis(200));
+            drop(writer);
+            drop(statement);
+        });
+    }
+
     pub(crate) fn still_holds(&self) -> bool {
         self.statement.as_ref().is_some_and(|statement| !statement.is_over())
     }
@@ -160,16 +214,14 @@ impl Holder<'_> {
 
 impl Drop for Holder<'_> {
     fn drop(&mut self) {
+        let Some(statement) = self.statement.take() else { return };
         // For reading and writing it opens at once, and frees a reader that waits for a writer; its end is the file's end.
         let writer = OpenOptions::new().read(true).write(true).open(&self.fifo);
-        let statement = self.statement.take();
         let deadline = Instant::now() + Duration::from_millis(200);
-        while statement.as_ref().is_some_and(|statement| !statement.is_over()) && Instant::now() < deadline {
+        while !statement.is_over() && Instant::now() < deadline {
             thread::sleep(Duration::from_millis(5));
         }
         drop(writer);
-        if let Some(statement) = statement {
-            let _ = statement.end();
-        }
+        let _ = statement.end();
     }
 }

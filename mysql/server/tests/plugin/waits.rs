@@ -43,6 +43,8 @@ fn until_row_wait(server: &PrivateServer) {
 
 /// The waiter keeps the slot, so that the lock's queue stays short. The row's owner and what is urgent enter by force.
 fn a_row_lock(server: &PrivateServer) {
+    // Where owners of rows were idle for long within the last second, a waiter releases its slot.
+    std::thread::sleep(std::time::Duration::from_millis(1100));
     let mut owner = app(server);
     run(&mut owner, "BEGIN").unwrap();
     run(&mut owner, "UPDATE t SET k = 1 WHERE id = 1").unwrap();

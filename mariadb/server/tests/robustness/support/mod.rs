@@ -7,11 +7,11 @@ pub(crate) mod replication;
 pub(crate) mod rest;
 pub(crate) mod stage;
 pub(crate) mod syncs;
-pub(crate) mod wire;
 
 pub(crate) use blocked::{Blocked, Fifo, until_blocked};
 pub(crate) use clients::*;
 pub(crate) use flifo_mariadb::mysql::prelude::Queryable;
 pub(crate) use flifo_mariadb::mysql::{self, Conn};
+pub(crate) use flifo_mariadb::wire;
 pub(crate) use flifo_mariadb::{Ended, Options, Plugin, PrivateServer};
 pub(crate) use stage::{Alone, Subject, Test, times};

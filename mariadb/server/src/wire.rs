@@ -4,28 +4,29 @@
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::Duration;
 
-use super::PrivateServer;
+use crate::PrivateServer;
 
 const ANSWER: Duration = Duration::from_secs(60);
 
-pub(crate) mod command {
-    pub(crate) const QUIT: u8 = 1;
-    pub(crate) const INIT_DB: u8 = 2;
-    pub(crate) const QUERY: u8 = 3;
-    pub(crate) const FIELD_LIST: u8 = 4;
-    pub(crate) const STATISTICS: u8 = 9;
-    pub(crate) const PING: u8 = 14;
-    pub(crate) const CHANGE_USER: u8 = 17;
-    pub(crate) const STMT_PREPARE: u8 = 22;
-    pub(crate) const STMT_EXECUTE: u8 = 23;
-    pub(crate) const STMT_CLOSE: u8 = 25;
-    pub(crate) const STMT_RESET: u8 = 26;
-    pub(crate) const SET_OPTION: u8 = 27;
-    pub(crate) const STMT_FETCH: u8 = 28;
-    pub(crate) const RESET_CONNECTION: u8 = 31;
-    pub(crate) const STMT_BULK_EXECUTE: u8 = 250;
+pub mod command {
+    pub const QUIT: u8 = 1;
+    pub const INIT_DB: u8 = 2;
+    pub const QUERY: u8 = 3;
+    pub const FIELD_LIST: u8 = 4;
+    pub const STATISTICS: u8 = 9;
+    pub const PING: u8 = 14;
+    pub const CHANGE_USER: u8 = 17;
+    pub const STMT_PREPARE: u8 = 22;
+    pub const STMT_EXECUTE: u8 = 23;
+    pub const STMT_CLOSE: u8 = 25;
+    pub const STMT_RESET: u8 = 26;
+    pub const SET_OPTION: u8 = 27;
+    pub const STMT_FETCH: u8 = 28;
+    pub const RESET_CONNECTION: u8 = 31;
+    pub const STMT_BULK_EXECUTE: u8 = 250;
 }
 
 const CONNECT_WITH_DB: u32 = 1 << 3;
@@ -44,7 +45,7 @@ const CURSOR_EXISTS: u16 = 64;
 
 /// An answer to one statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Reply {
+pub enum Reply {
     Done,
     Rows(u64),
     /// Rows that wait in a cursor.
@@ -55,15 +56,20 @@ pub(crate) enum Reply {
 }
 
 /// One connection, as the user `app`.
-pub(crate) struct Wire {
+pub struct Wire {
     stream: UnixStream,
     sequence: u8,
-    pub(crate) id: u32,
+    pub id: u32,
 }
 
 impl Wire {
-    pub(crate) fn connect(server: &PrivateServer) -> io::Result<Wire> {
-        let stream = UnixStream::connect(server.socket())?;
+    pub fn connect(server: &PrivateServer) -> io::Result<Wire> {
+        Wire::connect_at(&server.socket(), "mysql_native_password")
+    }
+
+    /// Connects at this socket, to an account that has no password by this authentication plugin.
+    pub fn connect_at(socket: &Path, authentication: &str) -> io::Result<Wire> {
+        let stream = UnixStream::connect(socket)?;
         stream.set_read_timeout(Some(ANSWER))?;
         stream.set_write_timeout(Some(ANSWER))?;
         let mut wire = Wire { stream, sequence: 0, id: 0 };
@@ -74,29 +80,29 @@ impl Wire {
         // The version, then the connection's number.
         let version = greeting.iter().skip(1).position(|&byte| byte == 0).unwrap_or(0);
         wire.id = greeting.get(version + 2..version + 6).map_or(0, number);
-        wire.write(&login())?;
+        wire.write(&login(authentication))?;
         let answer = wire.read()?;
         if answer.first() == Some(&0) { Ok(wire) } else { Err(refusal(&answer)) }
     }
 
     /// Sends a command and reads nothing.
-    pub(crate) fn send(&mut self, command: u8, payload: &[u8]) -> io::Result<()> {
+    pub fn send(&mut self, command: u8, payload: &[u8]) -> io::Result<()> {
         self.sequence = 0;
         self.write(&[&[command], payload].concat())
     }
 
-    pub(crate) fn send_query(&mut self, text: &str) -> io::Result<()> {
+    pub fn send_query(&mut self, text: &str) -> io::Result<()> {
         self.send(command::QUERY, text.as_bytes())
     }
 
     /// Sends a query and reads all answers to it.
-    pub(crate) fn query(&mut self, text: &str) -> io::Result<Vec<Reply>> {
+    pub fn query(&mut self, text: &str) -> io::Result<Vec<Reply>> {
         self.send_query(text)?;
         self.replies()
     }
 
     /// All answers to what was sent.
-    pub(crate) fn replies(&mut self) -> io::Result<Vec<Reply>> {
+    pub fn replies(&mut self) -> io::Result<Vec<Reply>> {
         let mut replies = Vec::new();
         loop {
             let (reply, status) = self.reply()?;
@@ -125,7 +131,7 @@ impl Wire {
     }
 
     /// Rows to their end, as a result or a cursor sends them.
-    pub(crate) fn rows(&mut self) -> io::Result<(Reply, u16)> {
+    pub fn rows(&mut self) -> io::Result<(Reply, u16)> {
         match self.packets_until_end()? {
             (Ok(rows), status) => Ok((Reply::Rows(rows), status)),
             (Err(reply), status) => Ok((reply, status)),
@@ -147,7 +153,7 @@ impl Wire {
     }
 
     /// Prepares a statement without parameters, or with: their and the columns' descriptions are skipped.
-    pub(crate) fn prepare(&mut self, text: &str) -> io::Result<Result<u32, Reply>> {
+    pub fn prepare(&mut self, text: &str) -> io::Result<Result<u32, Reply>> {
         self.send(command::STMT_PREPARE, text.as_bytes())?;
         let head = self.read()?;
         if head.first() != Some(&0) {
@@ -162,7 +168,7 @@ impl Wire {
     }
 
     /// Sends the execution of a statement without parameters; with a cursor if one is asked for.
-    pub(crate) fn send_execute(&mut self, statement: u32, cursor: bool) -> io::Result<()> {
+    pub fn send_execute(&mut self, statement: u32, cursor: bool) -> io::Result<()> {
         let mut payload = statement.to_le_bytes().to_vec();
         payload.push(u8::from(cursor));
         payload.extend(1u32.to_le_bytes());
@@ -170,13 +176,13 @@ impl Wire {
     }
 
     /// Fetches this number of rows of a cursor.
-    pub(crate) fn fetch(&mut self, statement: u32, rows: u32) -> io::Result<Reply> {
+    pub fn fetch(&mut self, statement: u32, rows: u32) -> io::Result<Reply> {
         self.send(command::STMT_FETCH, &[statement.to_le_bytes(), rows.to_le_bytes()].concat())?;
         Ok(self.rows()?.0)
     }
 
     /// Executes a statement with one integer parameter for each of these, in one packet.
-    pub(crate) fn send_bulk(&mut self, statement: u32, values: &[i32]) -> io::Result<()> {
+    pub fn send_bulk(&mut self, statement: u32, values: &[i32]) -> io::Result<()> {
         const SEND_TYPES: u16 = 128;
         const LONG: [u8; 2] = [3, 0];
         let mut payload = statement.to_le_bytes().to_vec();
@@ -190,25 +196,25 @@ impl Wire {
     }
 
     /// A packet that goes on where the last one ended, as a file's contents do. An empty one ends the file.
-    pub(crate) fn send_more(&mut self, bytes: &[u8]) -> io::Result<()> {
+    pub fn send_more(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.write(bytes)
     }
 
     /// Bytes as they are.
-    pub(crate) fn send_raw(&mut self, bytes: &[u8]) -> io::Result<()> {
+    pub fn send_raw(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.stream.write_all(bytes)
     }
 
-    pub(crate) fn read_one(&mut self) -> io::Result<Vec<u8>> {
+    pub fn read_one(&mut self) -> io::Result<Vec<u8>> {
         self.read()
     }
 
     /// Gone, without a word.
-    pub(crate) fn vanish(self) {
+    pub fn vanish(self) {
         let _ = self.stream.shutdown(Shutdown::Both);
     }
 
-    pub(crate) fn quit(mut self) {
+    pub fn quit(mut self) {
         let _ = self.send(command::QUIT, &[]);
     }
 
@@ -229,7 +235,7 @@ impl Wire {
     }
 }
 
-fn login() -> Vec<u8> {
+fn login(authentication: &str) -> Vec<u8> {
     let capabilities = CONNECT_WITH_DB
         | LOCAL_FILES
         | PROTOCOL_41
@@ -247,7 +253,9 @@ fn login() -> Vec<u8> {
     login.extend(BULK_OPERATIONS.to_le_bytes());
     login.extend(b"app\0");
     login.push(0);
-    login.extend(b"test\0mysql_native_password\0");
+    login.extend(b"test\0");
+    login.extend(authentication.as_bytes());
+    login.push(0);
     login
 }
 
