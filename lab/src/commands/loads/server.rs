@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-
 use super::args::LoadArgs;
 use super::plan::{Plan, Step};
 use crate::commands::sweep::server_cell::{self, Readings, watch};
