@@ -29,7 +29,7 @@ help: ## this list
 run: ## the main job: the sweep, with its table and its picture
 	$(CARGO) run --release -- sweep
 
-test: setup lint unit deb models mariadb-debian13 mysql-test ## everything a change must pass
+test: setup lint unit models mariadb-debian13 mysql-test deb ## everything a change must pass
 
 unit: mariadb mysql ## unit, property, fault, crash and command-line tests
 	$(CARGO) test --workspace
