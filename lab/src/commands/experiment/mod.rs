@@ -9,8 +9,8 @@
 //! | `linux_io_2012` | a study of the storage, measured by `iobench` |
 //! | `all` | all studies, one after another |
 //!
-//! A new study is a module here with its parts, a line in [`studies`], a command in `args`, and an implementation of
-//! [`crate::report::experiment::Study`] with its claims and graphs.
+//! A new study is a module here with its parts, a line in `studies`, a command in `args`, and an implementation of
+//! `report::experiment::Study` with its claims and graphs.
 
 mod all;
 pub mod args;

@@ -88,7 +88,7 @@ pub struct SweepArgs {
     #[arg(help_heading = "What is measured", long, value_name = "W,..", value_delimiter = ',', value_parser = Workload::from_str)]
     pub workload: Vec<Workload>,
 
-    /// What the server's side does in addition, a list of none, kernel-mutex[:SPINS], kernel-futex
+    /// What the server's side does in addition, a list of none, kernel-mutex, kernel-mutex:SPINS, kernel-futex
     ///
     /// For comparison only. kernel-mutex: the lock system of InnoDB 5.5. A statement takes one global mutex several times:
     /// SPINS rounds of spinning, then a wait whose end wakes every waiter. Under it are the list of transactions and the

@@ -10,8 +10,8 @@
 //! | a row is changed | walks the queue of the row's page for a conflict, appends the request, held or waiting |
 //! | commit and rollback | takes its requests out of their queues, grants those that need not wait longer, removes the transaction from the list |
 //!
-//! The list links objects of a kilobyte, as InnoDB's does ([`list`]): a read view costs a cache miss for each open
-//! transaction, under the mutex. A page's queue has the requests for all its rows ([`queue`]): with n waiters each commit
+//! The list links objects of a kilobyte, as InnoDB's does (`list`): a read view costs a cache miss for each open
+//! transaction, under the mutex. A page's queue has the requests for all its rows (`queue`): with n waiters each commit
 //! walks it up to n times.
 //!
 //! A transaction waits there for its first row, in the order of the queue. The wait releases its slot and counts among
@@ -20,7 +20,7 @@
 //!
 //! | specimen | the mutex |
 //! |---|---|
-//! | `kernel-mutex:N` | [`sync_array`]: N rounds of spinning, then a wait whose end is a broadcast; 30 rounds are InnoDB's default |
+//! | `kernel-mutex:N` | `sync_array`: N rounds of spinning, then a wait whose end is a broadcast; 30 rounds are InnoDB's default |
 //! | `kernel-futex` | the standard library's: a futex, one waiter woken by each release |
 //!
 //! Lock order: the mutex is a leaf. No thread waits, or enters the engine, while it holds the mutex. A row's lock is taken
