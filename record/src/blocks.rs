@@ -157,6 +157,11 @@ const TABLES: &[Named] = &[
         &["matrix"],
         table(&[Workload], &[Scale], |key| is_plugin(key) && key.scale.is_some() && key.scale != Some(256)),
     ),
+    (
+        "matrix-middle",
+        &["matrix-middle"],
+        table(&[Workload], &[Scale], |key| is_plugin(key) && key.scale.is_some()),
+    ),
     ("matrix-means", &["matrix"], below(&[Workload, Variant], &[], |key| key.figure == "geometric mean")),
     ("limits", &["matrix-limits"], table(&[Workload, Scale], &[Variant], |key| key.figure.is_empty())),
     (
@@ -213,14 +218,11 @@ fn overview() -> Vec<Line> {
     };
     vec![
         ("MariaDB with the plugin: update, 100 hot rows", "matrix", matrix("update, 100 hot rows", 1024)),
-        ("MariaDB with the plugin: update, 100 hot rows", "matrix", matrix("update, 100 hot rows", 16)),
         ("MariaDB with the plugin: insert, AUTO_INCREMENT", "matrix", matrix("insert, AUTO_INCREMENT", 1024)),
         ("MariaDB with the plugin: job queue, SKIP LOCKED", "matrix", matrix("job queue, SKIP LOCKED", 1024)),
         ("MariaDB with the plugin: point select", "matrix", matrix("point select", 16)),
         ("MariaDB with the plugin: read-write mix", "matrix", matrix("read-write mix", 1024)),
         ("MySQL with the plugin: update, 100 hot rows", "mysql", matrix("update, 100 hot rows", 1024)),
-        ("MySQL with the plugin: read-write mix", "mysql", matrix("read-write mix", 1024)),
-        ("MySQL with the plugin: point select", "mysql", matrix("point select", 16)),
         (
             "scheduler: hand-off between two CPUs, time",
             "handoff",

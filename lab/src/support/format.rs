@@ -4,6 +4,11 @@ pub use flifo_record::format::{count, whole};
 
 use super::statistics::Spread;
 
+/// `1 cell`, `2 cells`.
+pub fn counted(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
 /// A figure that may not have been measured.
 pub fn maybe(value: Option<f64>) -> String {
     value.map_or_else(|| "-".into(), count)

@@ -27,6 +27,7 @@ use crate::results::experiment::{ExperimentResults, Part as MeasuredPart};
 use crate::results::record::{ExperimentRun, of_experiment};
 use crate::support::clock::Start;
 use crate::support::error::Error;
+use crate::support::format;
 use crate::support::output::check_all_writable;
 
 /// A study that runs on the embedded engine.
@@ -284,10 +285,11 @@ fn announce(study: &Study, parts: &[Part], scale: Scale<'_>, setup: &Setup<'_>) 
     // A closed output does not stop the run.
     let _ = writeln!(
         stdout(),
-        "{}: {about}\nScale {}: {} parts, {steps} cells, {} besides the loading.",
+        "{}: {about}\nScale {}: {}, {}, {} besides the loading.",
         study.name,
         scale.size().name(),
-        parts.len(),
+        format::counted(parts.len(), "part"),
+        format::counted(steps, "cell"),
         minutes(time)
     );
     Ok(())

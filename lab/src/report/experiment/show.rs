@@ -101,10 +101,10 @@ fn scale(part: &Part) -> String {
     let Some(run) = &part.run else { return format!("{}: not measured.", part.name) };
     let settings = &run.settings;
     format!(
-        "{}: {} cells, {} rounds of {} s, {} rows.",
+        "{}: {}, {} of {} s, {} rows.",
         part.name,
-        run.cells.len(),
-        settings.rounds,
+        format::counted(run.cells.len(), "cell"),
+        format::counted(settings.rounds as usize, "round"),
         settings.round_s,
         format::count(settings.rows as f64)
     )
