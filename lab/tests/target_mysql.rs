@@ -142,7 +142,7 @@ fn innodb_s_limit_beside_the_plugin_s() {
             "the server's process is not known: {cell}"
         );
     }
-    // Who may not change them is told so, and nothing is changed.
+    // An account without the privilege gets an error, and nothing changes.
     let error = sweep(&app, &["--policy", "innodb"]).unwrap_err();
     assert!(error.contains("user 'app' may not change the server's settings"), "{error}");
     assert_eq!(limits(&server), "5 fifo 7");

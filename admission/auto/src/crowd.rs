@@ -48,7 +48,7 @@ impl Crowd {
         self.paused_ns = if pauses { self.paused_ns + passed_ns } else { 0 };
     }
 
-    /// Whether hardly any thread has wanted to run for a while.
+    /// Whether the mean demand has been below [`PAUSE`] for [`PAUSE_NS`].
     pub(super) fn has_paused(&self) -> bool {
         self.paused_ns >= PAUSE_NS
     }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `cli` | the command line |
 //! | `common`, `values` | what commands share: how they end, exit codes, option values |
+//! | `steps` | the steps of a plan, measured one after another, and what becomes of the results |
 //! | `record` | the option `--record` of every bench |
 //! | `loads` | what `dbt2` and `db-stress` share |
 //! | `sweep`, `dbt2`, `db_stress`, `bench`, `iobench`, `experiment`, `check`, `stat`, `report`, `figures` | a command each |
@@ -27,6 +28,7 @@ pub mod loads;
 pub mod record;
 pub mod report;
 pub mod stat;
+pub(crate) mod steps;
 pub mod sweep;
 pub mod values;
 

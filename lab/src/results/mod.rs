@@ -2,7 +2,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `sweep`, `changes`, `fairness`, `kinds` | a run of `sweep`, `bench` or `dbt2`, explained in `docs/results.md` |
+//! | `sweep`, `round`, `changes`, `fairness`, `kinds` | a run of `sweep`, `bench` or `dbt2`, explained in `docs/results.md` |
 //! | `series`, `live` | what was counted in each interval of a window; in a line of `stat --live` |
 //! | `claims`, `experiment` | published claims with their verdicts; a run of `experiment` |
 //! | `io` | a run of `iobench`, explained in `docs/iobench.md` |
@@ -27,6 +27,7 @@ pub(crate) mod live;
 mod machine;
 pub mod published;
 pub(crate) mod record;
+mod round;
 pub mod series;
 mod sweep;
 
@@ -36,8 +37,9 @@ pub(crate) use file::read_results;
 pub use file::{ResultsError, SCHEMA};
 pub use kinds::KindFigures;
 pub use machine::Machine;
-pub use series::{Point, Series};
-pub use sweep::{
-    AdmissionFigures, Cell, CellKey, DiskFigures, EntryFigures, Failure, HostFigures, PerSecond, Results,
-    Round, Samples, Second, ServerFigures, Settings, Summary, Variable,
+pub use round::{
+    AdmissionFigures, DiskFigures, EntryFigures, HostFigures, PerSecond, Round, Samples, Second,
+    ServerFigures,
 };
+pub use series::{Point, Series};
+pub use sweep::{Cell, CellKey, Failure, Results, Settings, Summary, Variable};

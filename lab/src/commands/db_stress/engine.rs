@@ -4,8 +4,7 @@ use super::args::DbStressArgs;
 use crate::commands::common::{Ended, and_afterwards, command_line};
 use crate::commands::loads::engine_cell::{self, watch, with_names};
 use crate::commands::loads::plan::{Plan, Step};
-use crate::commands::loads::run::{Subject, keep_as_requested, measure_and_keep};
-use crate::commands::sweep::steps::{Keep, Ran};
+use crate::commands::steps::{Keep, Ran, Subject, keep_as_requested, measure_and_keep};
 use crate::measure::db_stress::{Data, DbStress, KINDS, Users};
 use crate::measure::sampler;
 use crate::results::{CellKey, Results};
@@ -16,7 +15,7 @@ use crate::support::progress::Progress;
 /// `flifo db-stress` without `--target`.
 pub(super) fn db_stress(args: &DbStressArgs, plan: &Plan, start: &Start) -> Result<Ended, Error> {
     run(args, plan, start, command_line(), &mut |results, measured| {
-        keep_as_requested((&args.load, super::NAME), &results, measured)
+        keep_as_requested(args.load.outputs(), (&args.load.record, super::NAME), &results, measured)
     })
 }
 
@@ -59,7 +58,7 @@ struct Engine<'a> {
     open: Option<(u32, Users)>,
 }
 
-impl Subject for Engine<'_> {
+impl Subject<Step> for Engine<'_> {
     fn key(&self, step: &Step) -> CellKey {
         engine_cell::key(self.plan, step)
     }

@@ -13,7 +13,6 @@ use args::DbStressArgs;
 
 use super::common::Ended;
 use super::loads::plan::Plan;
-use super::loads::run::check_outputs;
 use crate::results::Results;
 use crate::support::clock::Start;
 use crate::support::error::Error;
@@ -26,7 +25,7 @@ pub fn db_stress(args: &DbStressArgs) -> Result<Ended, Error> {
     let start = Start::now();
     let plan = Plan::new(NAME, &args.load)?;
     let record = if args.load.target.is_some() { RECORD_OF_A_SERVER } else { NAME };
-    check_outputs(&args.load, record)?;
+    args.load.check_outputs(record)?;
     match &args.load.target {
         Some(address) => server::db_stress(args, address, &plan, &start),
         None => engine::db_stress(args, &plan, &start),

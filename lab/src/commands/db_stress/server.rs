@@ -4,9 +4,8 @@ use super::args::DbStressArgs;
 use crate::commands::common::{Ended, and_afterwards, command_line};
 use crate::commands::loads::engine_cell::with_names;
 use crate::commands::loads::plan::{Plan, Step};
-use crate::commands::loads::run::{Subject, keep_as_requested, measure_and_keep};
 use crate::commands::loads::server::Live;
-use crate::commands::sweep::steps::Ran;
+use crate::commands::steps::{Ran, Subject, keep_as_requested, measure_and_keep};
 use crate::measure::db_stress::KINDS;
 use crate::measure::db_stress::server::{ServerUsers, TEXTS, check, prepare};
 use crate::measure::server::Address;
@@ -30,7 +29,12 @@ pub(super) fn db_stress(
     let results = Results::new(live.machine(), settings, command_line(), start.utc());
     let mut subject = Server { args, plan, live, open: None };
     let mut keep = |results: Results, measured: &Result<Ended, Error>| {
-        keep_as_requested((&args.load, super::RECORD_OF_A_SERVER), &results, measured)
+        keep_as_requested(
+            args.load.outputs(),
+            (&args.load.record, super::RECORD_OF_A_SERVER),
+            &results,
+            measured,
+        )
     };
     let (measured, kept) = measure_and_keep(&mut keep, plan, &mut subject, &progress, results, start);
     // The users' connections end first.
@@ -50,7 +54,7 @@ struct Server<'a> {
     open: Option<(u32, ServerUsers)>,
 }
 
-impl Subject for Server<'_> {
+impl Subject<Step> for Server<'_> {
     fn key(&self, step: &Step) -> CellKey {
         self.live.key(self.plan, step)
     }

@@ -4,8 +4,7 @@ use super::args::Dbt2Args;
 use crate::commands::common::{Ended, and_afterwards, command_line};
 use crate::commands::loads::engine_cell::{self, watch};
 use crate::commands::loads::plan::{Plan, Step};
-use crate::commands::loads::run::{Subject, keep_as_requested, measure_and_keep};
-use crate::commands::sweep::steps::{Keep, Ran};
+use crate::commands::steps::{Keep, Ran, Subject, keep_as_requested, measure_and_keep};
 use crate::measure::closed_loop::Account;
 use crate::measure::dbt2::{Data, Dbt2, Users, sound};
 use crate::measure::sampler;
@@ -17,7 +16,7 @@ use crate::support::progress::Progress;
 /// `flifo dbt2` without `--target`.
 pub(super) fn dbt2(args: &Dbt2Args, plan: &Plan, start: &Start) -> Result<Ended, Error> {
     run(args, plan, start, command_line(), &mut |results, measured| {
-        keep_as_requested((&args.load, super::NAME), &results, measured)
+        keep_as_requested(args.load.outputs(), (&args.load.record, super::NAME), &results, measured)
     })
 }
 
@@ -73,7 +72,7 @@ struct Engine<'a> {
     acknowledged: Account,
 }
 
-impl Subject for Engine<'_> {
+impl Subject<Step> for Engine<'_> {
     fn key(&self, step: &Step) -> CellKey {
         engine_cell::key(self.plan, step)
     }

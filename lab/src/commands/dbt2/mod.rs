@@ -14,7 +14,6 @@ use args::Dbt2Args;
 use super::common::Ended;
 use super::loads::engine_cell::with_names;
 use super::loads::plan::Plan;
-use super::loads::run::check_outputs;
 use crate::measure::closed_loop::Counts;
 use crate::measure::dbt2::TransactionKind;
 use crate::results::{Results, Round};
@@ -29,7 +28,7 @@ pub fn dbt2(args: &Dbt2Args) -> Result<Ended, Error> {
     let start = Start::now();
     let plan = Plan::new(NAME, &args.load)?;
     let record = if args.load.target.is_some() { RECORD_OF_A_SERVER } else { NAME };
-    check_outputs(&args.load, record)?;
+    args.load.check_outputs(record)?;
     match &args.load.target {
         Some(address) => server::dbt2(args, address, &plan, &start),
         None => engine::dbt2(args, &plan, &start),

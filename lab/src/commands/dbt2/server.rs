@@ -3,9 +3,8 @@
 use super::args::Dbt2Args;
 use crate::commands::common::{Ended, and_afterwards, command_line};
 use crate::commands::loads::plan::{Plan, Step};
-use crate::commands::loads::run::{Subject, keep_as_requested, measure_and_keep};
 use crate::commands::loads::server::Live;
-use crate::commands::sweep::steps::Ran;
+use crate::commands::steps::{Ran, Subject, keep_as_requested, measure_and_keep};
 use crate::measure::closed_loop::Account;
 use crate::measure::dbt2::server::{ServerUsers, TEXTS};
 use crate::measure::dbt2::{server_data, sound};
@@ -26,7 +25,12 @@ pub(super) fn dbt2(args: &Dbt2Args, address: &Address, plan: &Plan, start: &Star
     let results = Results::new(live.machine(), settings, command_line(), start.utc());
     let mut subject = Server { args, plan, live, open: None, acknowledged: Account::default() };
     let mut keep = |results: Results, measured: &Result<Ended, Error>| {
-        keep_as_requested((&args.load, super::RECORD_OF_A_SERVER), &results, measured)
+        keep_as_requested(
+            args.load.outputs(),
+            (&args.load.record, super::RECORD_OF_A_SERVER),
+            &results,
+            measured,
+        )
     };
     let (measured, kept) = measure_and_keep(&mut keep, plan, &mut subject, &progress, results, start);
     // The users' connections end first.
@@ -51,7 +55,7 @@ struct Server<'a> {
     acknowledged: Account,
 }
 
-impl Subject for Server<'_> {
+impl Subject<Step> for Server<'_> {
     fn key(&self, step: &Step) -> CellKey {
         self.live.key(self.plan, step)
     }

@@ -12,6 +12,9 @@ use crate::commands::sweep::args::{concurrency, small_number, threads};
 use crate::commands::sweep::engine_args::EngineArgs;
 use crate::commands::values::{policy, rounds, seconds};
 use crate::measure::server::{Address, Protocol, TlsArgs};
+use crate::report::Outputs;
+use crate::support::error::Error;
+use crate::support::output::check_all_writable;
 use crate::support::size::Bytes;
 
 /// Options of a load.
@@ -110,6 +113,16 @@ pub struct LoadArgs {
 }
 
 impl LoadArgs {
+    pub(crate) fn outputs(&self) -> Outputs<'_> {
+        Outputs { json: self.json.as_deref(), html: self.html.as_deref(), svg: self.svg.as_deref() }
+    }
+
+    /// Checks before anything is measured that the results can be written.
+    pub(crate) fn check_outputs(&self, record: &str) -> Result<(), Error> {
+        check_all_writable([&self.json, &self.html, &self.svg].into_iter().flatten())?;
+        self.record.place(record).map(drop)
+    }
+
     /// The engine's configuration.
     pub(crate) fn engine_config(&self) -> EngineConfig {
         EngineConfig {

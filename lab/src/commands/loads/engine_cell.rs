@@ -7,6 +7,7 @@ use flifo_engine::{Database, EngineStats};
 
 use super::args::LoadArgs;
 use super::plan::{Plan, Step};
+use crate::commands::sweep::engine_args::engine_settings;
 use crate::commands::sweep::engine_cell::{disk_figures, latency_max_ms};
 use crate::measure::closed_loop::{Counts, KindCounts};
 use crate::measure::engine::{changes, series};
@@ -132,7 +133,7 @@ pub(crate) fn key(plan: &Plan, step: &Step) -> CellKey {
 
 /// The settings of a run on the embedded engine.
 pub(crate) fn settings(args: &LoadArgs, plan: &Plan, database: &Database) -> Settings {
-    let (engine, config) = (database.stats(), args.engine_config());
+    let config = args.engine_config();
     let admission = Config::default();
     Settings {
         lock_waiters_max: admission.lock_waiters_max,
@@ -141,19 +142,7 @@ pub(crate) fn settings(args: &LoadArgs, plan: &Plan, database: &Database) -> Set
         rounds: plan.rounds,
         round_s: plan.time.as_secs_f64(),
         warmup_s: plan.settle.as_secs_f64(),
-        buffer_pool_bytes: args.buffer_pool.0,
-        buffer_pool_instances: args.instances,
-        data_files: engine.data_files,
-        page_size_bytes: engine.page_size,
-        direct_io: engine.direct_io,
-        flush_log_at_trx_commit: Some(config.flush_log_at_trx_commit as u8),
-        redo_capacity_bytes: Some(config.redo_capacity_bytes),
-        rollback_segments: Some(config.rollback_segments),
-        doublewrite: Some(config.doublewrite),
-        flush_mode: config.flush_mode.name().into(),
-        io_capacity: Some(config.io_capacity),
-        io_capacity_max: Some(config.io_capacity_max),
-        ..Settings::default()
+        ..engine_settings(&config, &database.stats())
     }
 }
 

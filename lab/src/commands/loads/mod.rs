@@ -4,12 +4,10 @@
 //! |---|---|
 //! | `args` | options: users, settings, times, engine, server, results |
 //! | `plan` | what is measured, in which order |
-//! | `run` | the steps of a plan, one after another; what becomes of the results |
 //! | `engine_cell` | a round on the embedded engine: the window watched, its figures |
 //! | `server` | a round on a live server: settings, counters, figures |
 
 pub mod args;
 pub(crate) mod engine_cell;
 pub mod plan;
-pub(crate) mod run;
 pub(crate) mod server;

@@ -6,10 +6,10 @@ use flifo_admission::{Admission, Config};
 
 use super::args::LoadArgs;
 use crate::commands::common::{step_in_words, turns, without_repeats};
+use crate::commands::steps::Steps;
 use crate::commands::sweep::args::PolicyLimit;
 use crate::commands::sweep::plan::settings;
-use crate::measure::setting::Limiter;
-use crate::measure::setting::Setting;
+use crate::measure::setting::{Limiter, Setting};
 use crate::measure::workload::stream;
 use crate::support::error::Error;
 
@@ -105,9 +105,28 @@ impl Plan {
     pub fn users_max(&self) -> u32 {
         self.users.iter().copied().max().unwrap_or(0)
     }
+}
 
-    /// A step in words, for the progress bar.
-    pub(crate) fn described(&self, step: &Step) -> String {
+impl Steps for Plan {
+    type Step = Step;
+
+    fn steps(&self) -> Vec<Step> {
+        Plan::steps(self)
+    }
+
+    fn step_time(&self) -> Duration {
+        self.settle + self.time
+    }
+
+    fn rounds(&self) -> u32 {
+        self.rounds
+    }
+
+    fn round_of(step: &Step) -> u32 {
+        step.round
+    }
+
+    fn described(&self, step: &Step) -> String {
         let what = format!("{} {}", self.workload, step.setting.policy_name());
         step_in_words(&what, step.setting.concurrency, (step.users, "user"), (step.round, self.rounds))
     }

@@ -16,6 +16,7 @@ use crate::measure::server::{Address, Protocol, TlsArgs};
 use crate::measure::setting::Limiter;
 use crate::measure::workload::Workload;
 use crate::measure::workload::kernel::Specimen;
+use crate::report::Outputs;
 use crate::support::size::Bytes;
 
 /// Shown by `--help`.
@@ -238,6 +239,10 @@ impl SweepArgs {
     /// The engine's configuration for changes.
     pub(super) fn config(&self) -> EngineConfig {
         self.engine.config(if self.is_default_load() { FlushLog::Write } else { FlushLog::Sync })
+    }
+
+    pub(super) fn outputs(&self) -> Outputs<'_> {
+        Outputs { json: self.json.as_deref(), html: self.html.as_deref(), svg: self.svg.as_deref() }
     }
 
     /// The name of the run's record.

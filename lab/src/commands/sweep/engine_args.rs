@@ -1,9 +1,10 @@
 //! The settings of the embedded engine for changes.
 
 use clap::Args;
-use flifo_engine::{EngineConfig, FlushLog, FlushMode};
+use flifo_engine::{EngineConfig, EngineStats, FlushLog, FlushMode};
 
 use crate::commands::values::number;
+use crate::results::Settings;
 use crate::support::size::{Bytes, bytes};
 
 /// Options of `flifo sweep` for the engine.
@@ -103,5 +104,24 @@ fn on_off(text: &str) -> Result<bool, String> {
         "on" => Ok(true),
         "off" => Ok(false),
         _ => Err("use on or off".into()),
+    }
+}
+
+/// The settings of a run that are the engine's.
+pub(crate) fn engine_settings(config: &EngineConfig, engine: &EngineStats) -> Settings {
+    Settings {
+        buffer_pool_bytes: config.buffer_pool_bytes,
+        buffer_pool_instances: config.buffer_pool_instances,
+        data_files: engine.data_files,
+        page_size_bytes: engine.page_size,
+        direct_io: engine.direct_io,
+        flush_log_at_trx_commit: Some(config.flush_log_at_trx_commit as u8),
+        redo_capacity_bytes: Some(config.redo_capacity_bytes),
+        rollback_segments: Some(config.rollback_segments),
+        doublewrite: Some(config.doublewrite),
+        flush_mode: config.flush_mode.name().into(),
+        io_capacity: Some(config.io_capacity),
+        io_capacity_max: Some(config.io_capacity_max),
+        ..Settings::default()
     }
 }

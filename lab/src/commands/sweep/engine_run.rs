@@ -6,10 +6,11 @@ use flifo_admission::Config;
 use flifo_engine::EngineConfig;
 
 use super::args::{SweepArgs, TABLE_SIZE};
+use super::engine_args::engine_settings;
 use super::engine_cell::{self, EngineSetup};
 use super::plan::{Plan, Step};
-use super::steps::{Keep, Ran, Subject, keep_as_requested, measure_and_keep};
 use crate::commands::common::{Ended, and_afterwards, command_line};
+use crate::commands::steps::{Keep, Ran, Subject, keep_as_requested, measure_and_keep};
 use crate::measure::engine::prepare::{self, DataSpec, Prepared};
 use crate::measure::engine::table_audit::TableAudit;
 use crate::measure::frontend::{Frontend, FrontendKind, STACK_BYTES};
@@ -25,7 +26,7 @@ use crate::support::progress::Progress;
 /// `flifo sweep` without `--target`.
 pub(super) fn sweep(args: &SweepArgs, plan: &Plan, start: &Start) -> Result<Ended, Error> {
     run(args, plan, start, command_line(), &mut |results, measured| {
-        keep_as_requested(args, &results, measured)
+        keep_as_requested(args.outputs(), (&args.record, args.record_name()), &results, measured)
     })
 }
 
@@ -85,7 +86,7 @@ struct Engine<'a> {
     open: Option<(u32, Frontend)>,
 }
 
-impl Subject for Engine<'_> {
+impl Subject<Step> for Engine<'_> {
     fn key(&self, step: &Step) -> CellKey {
         engine_cell::key(step, self.plan, self.setup.frontend_kind)
     }
@@ -119,8 +120,6 @@ fn engine_config(args: &SweepArgs) -> EngineConfig {
 }
 
 fn settings(args: &SweepArgs, plan: &Plan, data: &Prepared) -> Settings {
-    let engine = data.database.stats();
-    let config = args.config();
     // Whatever the setting, the scheduler has the rest by default.
     let admission = Config::default();
     Settings {
@@ -134,19 +133,7 @@ fn settings(args: &SweepArgs, plan: &Plan, data: &Prepared) -> Settings {
         rounds: plan.rounds,
         round_s: plan.time.as_secs_f64(),
         warmup_s: plan.settle.as_secs_f64(),
-        buffer_pool_bytes: args.buffer_pool.0,
-        buffer_pool_instances: args.instances,
-        data_files: engine.data_files,
-        page_size_bytes: engine.page_size,
-        direct_io: engine.direct_io,
-        flush_log_at_trx_commit: Some(config.flush_log_at_trx_commit as u8),
-        redo_capacity_bytes: Some(config.redo_capacity_bytes),
-        rollback_segments: Some(config.rollback_segments),
-        doublewrite: Some(config.doublewrite),
-        flush_mode: config.flush_mode.name().into(),
-        io_capacity: Some(config.io_capacity),
-        io_capacity_max: Some(config.io_capacity_max),
-        ..Settings::default()
+        ..engine_settings(&engine_config(args), &data.database.stats())
     }
 }
 

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `args`, `engine_args` | the options |
 //! | `plan` | what is measured, in which order |
-//! | `run`, `steps` | the sweep, and the steps of its plan |
+//! | `run` | the sweep from its first line to its last |
 //! | `engine_run`, `engine_cell` | on the embedded engine: the run, and one round of one cell |
 //! | `server_run`, `server_cell` | the same on a live server |
 
@@ -16,7 +16,6 @@ pub mod plan;
 mod run;
 pub(crate) mod server_cell;
 pub(crate) mod server_run;
-pub(crate) mod steps;
 
 pub(crate) use run::part;
 pub use run::sweep;

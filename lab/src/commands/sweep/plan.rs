@@ -9,7 +9,8 @@ use std::time::Duration;
 use flifo_admission::{Config, Policy, WaitKind, WaitMask};
 
 use super::args::{PolicyLimit, SweepArgs, TABLE_SIZE};
-use crate::commands::common::{turns, without_repeats};
+use crate::commands::common::{step_in_words, turns, without_repeats};
+use crate::commands::steps::Steps;
 use crate::measure::setting::{Limiter, Setting};
 use crate::measure::workload::kernel::Specimen;
 use crate::measure::workload::{Workload, stream};
@@ -187,6 +188,33 @@ impl Plan {
             wait_mask: if setting.leave_on_read { all } else { all.without(WaitKind::Disk) },
             ..Config::default()
         }
+    }
+}
+
+impl Steps for Plan {
+    type Step = Step;
+
+    fn steps(&self) -> Vec<Step> {
+        Plan::steps(self)
+    }
+
+    fn step_time(&self) -> Duration {
+        self.settle + self.time
+    }
+
+    fn rounds(&self) -> u32 {
+        self.rounds
+    }
+
+    fn round_of(step: &Step) -> u32 {
+        step.round
+    }
+
+    fn described(&self, step: &Step) -> String {
+        let specimen = step.specimen.map_or(String::new(), |specimen| format!(", {specimen}"));
+        let what = format!("{}{specimen} {}", step.workload, step.setting.policy_name());
+        let connections = (step.threads, "connection");
+        step_in_words(&what, step.setting.concurrency, connections, (step.round, self.rounds))
     }
 }
 

@@ -5,8 +5,8 @@ use std::path::Path;
 use super::args::SweepArgs;
 use super::plan::{Plan, Step};
 use super::server_cell;
-use super::steps::{Ran, Subject, keep_as_requested, measure_and_keep};
 use crate::commands::common::{Ended, and_afterwards, command_line};
+use crate::commands::steps::{Ran, Subject, keep_as_requested, measure_and_keep};
 use crate::measure::sampler;
 use crate::measure::server::address::Address;
 use crate::measure::server::admin::{self, Admin};
@@ -96,8 +96,9 @@ pub(crate) fn sweep(args: &SweepArgs, address: &Address, plan: Plan, start: &Sta
         open: None,
         failed: 0,
     };
-    let mut keep =
-        |results: Results, measured: &Result<Ended, Error>| keep_as_requested(args, &results, measured);
+    let mut keep = |results: Results, measured: &Result<Ended, Error>| {
+        keep_as_requested(args.outputs(), (&args.record, args.record_name()), &results, measured)
+    };
     let (measured, kept) = measure_and_keep(&mut keep, &plan, &mut live, &progress, results, start);
     drop(live.open.take());
     let restored = live.admin.restore();
@@ -193,7 +194,7 @@ fn settings(admin: &Admin, plan: &Plan, (rows, seed): (u32, u64), threads: usize
     }
 }
 
-impl Subject for Live<'_> {
+impl Subject<Step> for Live<'_> {
     fn key(&self, step: &Step) -> CellKey {
         CellKey {
             target: "server".into(),

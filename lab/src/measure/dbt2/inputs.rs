@@ -380,8 +380,7 @@ mod tests {
                 Input::Delivery { carrier, .. } => assert!((1..=10).contains(carrier)),
             }
         }
-        let near =
-            |found: f64, wanted: f64| assert!((found - wanted).abs() < wanted * 0.25, "{found} {wanted}");
+        let near = |found: f64, share: f64| assert!((found - share).abs() < share * 0.25, "{found} {share}");
         near(remote / lines, 0.01);
         near(wrong / orders, 0.01);
         near(elsewhere / payments, 0.15);

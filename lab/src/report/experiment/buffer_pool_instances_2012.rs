@@ -336,7 +336,7 @@ impl Instances {
     fn settings(experiment: &ExperimentResults) -> Vec<Setting> {
         let mut settings = Vec::new();
         for redo in [Redo::Free, Redo::Small, Redo::Large] {
-            // A part's name does not tell whether its writes were bounded or merely enough.
+            // A part has the same name with unbounded writes and with enough.
             for pages in [Pages::Enough, Pages::Below] {
                 for mode in [FlushMode::Sequential, FlushMode::Adaptive] {
                     settings.extend([1, 2, 4, 8].map(|instances| Setting { instances, redo, mode, pages }));

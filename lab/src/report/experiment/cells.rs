@@ -38,9 +38,9 @@ pub(super) fn values<T: Ord>(run: &Results, value: impl Fn(&Cell) -> T) -> Vec<T
     values
 }
 
-/// The measured number of threads that is nearest to `wanted`.
-pub(super) fn nearest(run: &Results, wanted: u32) -> Option<u32> {
-    values(run, |cell| cell.key.threads).into_iter().min_by_key(|threads| threads.abs_diff(wanted))
+/// The measured number of threads that is nearest to `threads`.
+pub(super) fn nearest(run: &Results, threads: u32) -> Option<u32> {
+    values(run, |cell| cell.key.threads).into_iter().min_by_key(|measured| measured.abs_diff(threads))
 }
 
 /// The highest measured number of threads.

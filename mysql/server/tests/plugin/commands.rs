@@ -140,7 +140,7 @@ fn commands_that_need_no_slot(server: &PrivateServer) {
         assert!(client.read_one().unwrap().starts_with(b"Uptime"));
         client.send(command::INIT_DB, b"no_such_database").unwrap();
         assert_eq!(replies(&mut client), [failed(1044)]);
-        // Of no such number, and one that is not for clients.
+        // An unknown number, and a command for threads of the server.
         for number in [200, 0] {
             client.send(number, b"").unwrap();
             assert!(matches!(client.replies().unwrap()[..], [Reply::Error(..)]), "command {number}");

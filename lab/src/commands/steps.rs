@@ -1,9 +1,9 @@
-//! The steps of a plan, measured one after another on whatever runs them.
+//! The steps of a plan, measured one after another on whatever runs them, and what becomes of the results.
 
-use super::args::SweepArgs;
-use super::plan::{Plan, Step};
-use crate::commands::common::{Ended, step_in_words};
-use crate::commands::record;
+use std::time::Duration;
+
+use super::common::Ended;
+use super::record::{self, RecordArgs};
 use crate::report::sweep::{cell_heading, cell_line};
 use crate::report::{self, Outputs, Style};
 use crate::results::record::of_results;
@@ -13,8 +13,23 @@ use crate::support::error::Error;
 use crate::support::interrupt;
 use crate::support::progress::Progress;
 
+/// A plan of steps. A step is one round of one cell.
+pub(crate) trait Steps {
+    type Step;
+    /// All steps in their order.
+    fn steps(&self) -> Vec<Self::Step>;
+    /// The time of a step.
+    fn step_time(&self) -> Duration;
+    /// The number of rounds.
+    fn rounds(&self) -> u32;
+    /// A step's round, from 0.
+    fn round_of(step: &Self::Step) -> u32;
+    /// A step in words, for the progress bar.
+    fn described(&self, step: &Self::Step) -> String;
+}
+
 /// What is measured: the embedded engine, or a server.
-pub(crate) trait Subject {
+pub(crate) trait Subject<Step> {
     /// What names the step's cell in the results.
     fn key(&self, step: &Step) -> CellKey;
     /// Runs one step.
@@ -34,10 +49,10 @@ pub(crate) enum Ran {
 pub(crate) type Keep<'a> = dyn FnMut(Results, &Result<Ended, Error>) -> Result<(), Error> + 'a;
 
 /// Measures all steps and passes on what came out: how the measuring ended, and what `keep` returned.
-pub(crate) fn measure_and_keep(
+pub(crate) fn measure_and_keep<P: Steps>(
     keep: &mut Keep<'_>,
-    plan: &Plan,
-    subject: &mut dyn Subject,
+    plan: &P,
+    subject: &mut dyn Subject<P::Step>,
     progress: &Progress,
     mut results: Results,
     start: &Start,
@@ -49,70 +64,62 @@ pub(crate) fn measure_and_keep(
     (measured, kept)
 }
 
-/// Prints and saves the results of a sweep as its options say.
+/// Prints and saves the results, and records them under this name, as the options say.
 pub(crate) fn keep_as_requested(
-    args: &SweepArgs,
+    outputs: Outputs<'_>,
+    (args, name): (&RecordArgs, &str),
     results: &Results,
     measured: &Result<Ended, Error>,
 ) -> Result<(), Error> {
-    let outputs =
-        Outputs { json: args.json.as_deref(), html: args.html.as_deref(), svg: args.svg.as_deref() };
     // The measurements are worth keeping after any error, which is still returned.
     let kept = match measured {
         Ok(Ended::Interrupted) if results.cells.is_empty() => Err(Error::Interrupted),
         _ => report::keep(results, outputs).map_err(Error::from),
     };
     let recorded = args
-        .record
-        .place(args.record_name())
+        .place(name)
         .and_then(|place| record::keep(place.as_ref(), results.interrupted, || of_results(results)));
     kept.and(recorded)
 }
 
 /// All steps in the plan's order, until `is_requested` to end.
-fn measure(
-    plan: &Plan,
-    subject: &mut dyn Subject,
+fn measure<P: Steps>(
+    plan: &P,
+    subject: &mut dyn Subject<P::Step>,
     progress: &Progress,
     results: &mut Results,
     is_requested: &dyn Fn() -> bool,
 ) -> Result<Ended, Error> {
-    let mut bar = progress.sweep(plan.steps_total(), plan.settle + plan.time);
+    let steps = plan.steps();
+    let mut bar = progress.sweep(steps.len(), plan.step_time());
     bar.row(&cell_heading(Style::stdout()));
-    for step in plan.steps() {
+    for step in steps {
         // It may have come after the window closed: then the round counts. But its changes to the table are not reset,
         // so no round may follow.
         if is_requested() {
             bar.finish();
             return Ok(Ended::Interrupted);
         }
-        bar.running(&describe(&step, plan));
+        bar.running(&plan.described(&step));
         let ran = subject.run(&step)?;
         if let Ran::Interrupted = ran {
             bar.finish();
             return Ok(Ended::Interrupted);
         }
-        let measured = results.cell_mut(&subject.key(&step));
+        let (measured, round) = (results.cell_mut(&subject.key(&step)), P::round_of(&step));
         match ran {
-            Ran::Measured(round) => measured.push(*round),
+            Ran::Measured(figures) => measured.push(*figures),
             Ran::Failed(reason) => {
-                bar.note(&format!("{}: {reason}", describe(&step, plan)));
-                measured.failures.push(Failure { round: step.round, reason });
+                bar.note(&format!("{}: {reason}", plan.described(&step)));
+                measured.failures.push(Failure { round, reason });
             }
             Ran::Interrupted => {}
         }
         bar.advance();
-        bar.cell_row(step.round, plan.rounds, || cell_line(measured, Style::stdout()));
+        bar.cell_row(round, plan.rounds(), || cell_line(measured, Style::stdout()));
     }
     bar.finish();
     Ok(Ended::Done)
-}
-
-fn describe(step: &Step, plan: &Plan) -> String {
-    let specimen = step.specimen.map_or(String::new(), |specimen| format!(", {specimen}"));
-    let what = format!("{}{specimen} {}", step.workload, step.setting.policy_name());
-    let connections = (step.threads, "connection");
-    step_in_words(&what, step.setting.concurrency, connections, (step.round, plan.rounds))
 }
 
 #[cfg(test)]
@@ -123,6 +130,7 @@ mod tests {
 
     use super::*;
     use crate::commands::cli::{Cli, Command};
+    use crate::commands::sweep::plan::{Plan, Step};
     use crate::results::{Machine, Settings};
 
     /// Every step has figures, and Ctrl-C comes when the window of one has closed.
@@ -131,7 +139,7 @@ mod tests {
         is_requested: &'a Cell<bool>,
     }
 
-    impl Subject for Late<'_> {
+    impl Subject<Step> for Late<'_> {
         fn key(&self, step: &Step) -> CellKey {
             CellKey { policy: step.setting.policy_name(), ..CellKey::default() }
         }
