@@ -4,8 +4,8 @@
 //! [`stall_limit`](crate::Config::stall_limit):
 //!
 //! - *Slot reclaim.* A session that has run on one slot for the stall limit loses it to the next and goes on without one; its
-//!   exit has nothing to release. Otherwise as many reports as there are slots would keep everybody else out. While the adaptive limit
-//!   tries no limit step by step, for a second or so, sessions keep their slots: in a collapse all of them run for long.
+//!   exit has nothing to release. Otherwise as many reports as there are slots would keep everybody else out. During a
+//!   trial of the adaptive limit, a second or so, sessions keep their slots: if the trial ends in a collapse, all of them run for long.
 //! - *Stall breaker.* When nobody has entered or left for the stall limit, one more waiter is admitted above the limit: the
 //!   sessions granted slots do not run, such as tasks that nobody polls.
 //!

@@ -176,7 +176,7 @@ impl Controller {
         matches!(self.state, State::Calm | State::Open) && !self.pairs.is_measuring()
     }
 
-    /// Whether a limit above the configured one is in force: no limit is tried step by step.
+    /// Whether a trial is under way: the limit in force is above the configured one, and rises step by step.
     pub fn is_trying(&self) -> bool {
         self.limit() != 0 && self.limit() != self.limit
     }
