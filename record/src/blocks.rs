@@ -28,6 +28,9 @@ pub fn matrix_picture(record: &Record) -> Option<String> {
 /// How often a writer waited because the redo log was full.
 const HARD_STOPS: &str = "hard stops on redo space";
 
+/// The slowest second of a run, as a share of its mean.
+const LOWEST_SECOND: &str = "lowest second / mean";
+
 /// A block's table: its name, its records, its shape.
 type Named = (&'static str, &'static [&'static str], Table);
 
@@ -129,7 +132,7 @@ const TABLES: &[Named] = &[
         &["transactions", "transactions-small-pool"],
         table(&[Source, Figure, Scale, Variant], &[], |key| {
             key.scale == Some(1024)
-                && (is_ratio(key) || ["lowest second / mean", HARD_STOPS].contains(&key.figure.as_str()))
+                && (is_ratio(key) || [LOWEST_SECOND, HARD_STOPS].contains(&key.figure.as_str()))
         }),
     ),
     (
@@ -180,6 +183,28 @@ const TABLES: &[Named] = &[
         "mysql-cpu",
         &["mysql"],
         below(&[Workload, Scale], &[Variant], |key| key.figure == "server CPU per statement"),
+    ),
+    (
+        "steady",
+        &["steady-dbt2", "steady-dbt2-mariadb", "steady-read-write", "steady-read-write-mariadb"],
+        table(&[Source, Figure, Scale], &[], |key| {
+            is_one_of(&key.figure, &["", LOWEST_SECOND, HARD_STOPS, "new orders"]) && key.base.is_none()
+        }),
+    ),
+    (
+        "dbt2",
+        &["dbt2", "dbt2-sequential"],
+        table(&[Figure, Scale, Variant], &[Source], |key| {
+            let figures = ["new orders", LOWEST_SECOND, "redo per commit", "pages written per commit"];
+            is_one_of(&key.figure, &figures) && key.base.is_none()
+        }),
+    ),
+    (
+        "dbt2-mariadb",
+        &["dbt2-mariadb"],
+        table(&[Figure, Scale, Variant], &[], |key| {
+            is_one_of(&key.figure, &["new orders", LOWEST_SECOND]) && key.base.is_none()
+        }),
     ),
     ("target", &["target"], table(&[Workload, Scale], &[Variant, Figure], |_| true)),
 ];

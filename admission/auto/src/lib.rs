@@ -128,8 +128,8 @@ pub struct Controller {
     interval_ns: u64,
     crowd: Crowd,
     state: State,
-    /// The arm to return to after a pair in `Limited` and `Open`.
-    held: Arm,
+    /// The arm that was chosen last; none until the first comparison is decided.
+    held: Option<Arm>,
     /// What is measured now.
     block: Block,
     pairs: Pairs,
@@ -151,7 +151,7 @@ impl Controller {
             interval_ns: 0,
             crowd: Crowd::new(limit),
             state: State::Calm,
-            held: Arm::Open,
+            held: None,
             block: Block::open(limit),
             pairs: Pairs::default(),
             rate: Rate::default(),
@@ -221,7 +221,7 @@ impl Controller {
     fn pause(&mut self, sample: Sample) {
         match self.state {
             State::Limited => {
-                self.rate.forget();
+                self.rate = Rate::default();
                 self.pair_every_ns = PAIR_EVERY_NS;
                 self.pairs = Pairs::default();
                 self.pair_at_ns = self.time_ns.saturating_add(PAIR_AFTER_PAUSE_NS);
@@ -234,19 +234,26 @@ impl Controller {
     /// Begins a comparison. The limit is measured first, since it may be a collapse.
     fn compare(&mut self, sample: Sample) {
         self.state = State::Comparing;
-        self.held = Arm::Limited;
-        self.rate.forget();
+        self.held = None;
         self.pairs = Pairs::begin(Arm::Limited);
         self.block.switch(Arm::Limited, sample);
+    }
+
+    /// Pairs have spoken for this arm. While they speak for the same one, the next is measured later, up to this time.
+    fn choose(&mut self, arm: Arm, pair_every_ns_max: u64, sample: Sample) {
+        if self.held == Some(arm) {
+            self.pair_every_ns = (2 * self.pair_every_ns).min(pair_every_ns_max);
+        } else {
+            self.pair_every_ns = PAIR_EVERY_NS;
+            self.rate = Rate::default();
+        }
+        self.hold(arm, sample);
     }
 
     /// Holds an arm until the next pair.
     fn hold(&mut self, arm: Arm, sample: Sample) {
         self.state = if arm == Arm::Limited { State::Limited } else { State::Open };
-        if self.held != arm {
-            self.rate.forget();
-        }
-        self.held = arm;
+        self.held = Some(arm);
         self.pairs = Pairs::default();
         self.pair_at_ns = self.time_ns.saturating_add(self.pair_every_ns);
         self.block.switch(arm, sample);
@@ -258,22 +265,27 @@ impl Controller {
             Progress::Done(log_rate) if self.pairs.is_measuring() => self.on_measured(log_rate, sample),
             Progress::Done(log_rate) => self.on_held(log_rate, sample),
             Progress::Collapsed => self.on_collapse(sample),
-            Progress::Clogged => self.hold(Arm::Limited, sample),
+            Progress::Clogged => {
+                self.rate = Rate::default();
+                self.hold(Arm::Limited, sample);
+            }
         }
     }
 
     /// A block of the arm that is held has ended.
     fn on_held(&mut self, log_rate: f64, sample: Sample) {
-        let change = self.rate.add(self.held, log_rate);
+        let arm = if self.state == State::Limited { Arm::Limited } else { Arm::Open };
+        let change = self.rate.add(arm, log_rate);
         if change == Change::None && self.time_ns < self.pair_at_ns {
             return self.block.restart(sample);
         }
         if change != Change::None {
             self.rate.forget();
-            self.pair_every_ns = PAIR_EVERY_NS;
+        } else if self.pair_every_ns >= PAIR_EVERY_NS_MAX {
+            self.rate.narrow();
         }
         // It may be a collapse: the limit first.
-        let first = if change == Change::Fell { Arm::Limited } else { self.held };
+        let first = if change == Change::Fell { Arm::Limited } else { arm };
         self.pairs = Pairs::begin(first);
         self.block.switch(first, sample);
     }
@@ -284,7 +296,7 @@ impl Controller {
             Decision::Measure(arm) => self.block.switch(arm, sample),
             Decision::Pair(gain) if self.state != State::Comparing => self.on_single_pair(gain, sample),
             Decision::Pair(_) => self.block.switch(self.pairs.next(), sample),
-            Decision::Prefer(arm) => self.hold(arm, sample),
+            Decision::Prefer(arm) => self.choose(arm, PAIR_EVERY_NS_MAX, sample),
         }
     }
 
@@ -295,21 +307,19 @@ impl Controller {
         self.pairs.begin_next_with(Arm::Limited);
         match decision {
             Decision::Pair(_) if self.state == State::Limited => {
-                self.pair_every_ns = (2 * self.pair_every_ns).min(PAIR_EVERY_NS_MAX_COLLAPSE);
-                self.hold(Arm::Limited, sample);
+                self.choose(Arm::Limited, PAIR_EVERY_NS_MAX_COLLAPSE, sample);
             }
-            Decision::Prefer(arm) => self.hold(arm, sample),
+            Decision::Prefer(arm) => self.choose(arm, PAIR_EVERY_NS_MAX_COLLAPSE, sample),
             Decision::Pair(_) | Decision::Measure(_) => self.block.switch(Arm::Limited, sample),
         }
     }
 
     /// A pair that was measured to check the arm held.
     fn on_single_pair(&mut self, gain: f64, sample: Sample) {
-        if pairs::prefers(gain) == self.held {
-            self.pair_every_ns = (2 * self.pair_every_ns).min(PAIR_EVERY_NS_MAX);
-            return self.hold(self.held, sample);
+        let arm = pairs::prefers(gain);
+        if self.held == Some(arm) {
+            return self.choose(arm, PAIR_EVERY_NS_MAX, sample);
         }
-        self.pair_every_ns = PAIR_EVERY_NS;
         self.state = State::Comparing;
         self.block.switch(self.pairs.next(), sample);
     }

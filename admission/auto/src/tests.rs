@@ -130,6 +130,32 @@ fn does_not_oscillate_between_equal_arms() {
     }
 }
 
+/// Selects beside a job whose steps take the CPUs in turn: the rate jumps all the time, and the better arm stays.
+#[test]
+fn an_uneven_load_is_hardly_ever_compared() {
+    let (mut limited, mut samples) = (0, 0);
+    for seed in SEEDS {
+        let mut server = Server::new(LIMIT, seed);
+        let fast = Load::point_select(64);
+        let slow = Load { single_per_s: fast.single_per_s / 2.5, ..fast };
+        let mut run = |cycles: u32, server: &mut Server| {
+            let mut limited = 0;
+            for step in 0..2 * cycles {
+                let seconds = 0.3 + f64::from(step * 7 % 10) / 10.0;
+                server.run_and_see(if step % 2 == 0 { &fast } else { &slow }, seconds, |server| {
+                    limited += u32::from(server.limit() != 0);
+                    samples += 1;
+                });
+            }
+            limited
+        };
+        run(40, &mut server);
+        limited += run(100, &mut server);
+    }
+    let share = f64::from(limited) / f64::from(samples) * 1.4;
+    assert!(share < 0.05, "the limit was in force for {share} of the time");
+}
+
 #[test]
 fn ends_within_ten_seconds_when_the_crowd_has_left() {
     let mut server = Server::new(LIMIT, 1);

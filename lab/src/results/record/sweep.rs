@@ -17,7 +17,7 @@ const HARD_STOPS: &str = "hard stops on redo space";
 type Figure = fn(&Round) -> Option<f64>;
 
 /// The figures of a cell besides its throughput: name, unit, value.
-const FIGURES: [(&str, &str, Figure); 7] = [
+const FIGURES: [(&str, &str, Figure); 9] = [
     ("p99", "ms", |round| round.p99_ms),
     ("longest wait", "ms", |round| round.entry.enter_max_us.map(|us| us / 1e3)),
     ("fewest statements of a thread, of the mean", "", |round| round.fairness.connection_fewest_share),
@@ -25,7 +25,17 @@ const FIGURES: [(&str, &str, Figure); 7] = [
     (LOWEST_SECOND, "", |round| round.lowest_second_share),
     (HARD_STOPS, "", |round| round.changes.redo_hard_stops.map(|stops| stops as f64)),
     ("new orders", "per minute", |round| round.new_orders_per_minute),
+    ("redo per commit", "KiB", |round| {
+        per_commit(round, round.changes.redo_bytes_per_s).map(|bytes| bytes / 1024.0)
+    }),
+    ("pages written per commit", "", |round| per_commit(round, round.disk.disk_writes_per_s)),
 ];
+
+/// A rate, divided by the rate of the engine's commits.
+fn per_commit(round: &Round, per_s: Option<f64>) -> Option<f64> {
+    let commits_per_s = round.changes.commits_per_s.filter(|commits| *commits > 0.0)?;
+    Some(per_s? / commits_per_s)
+}
 
 /// The record of a run.
 pub(crate) fn of_results(results: &Results) -> Record {

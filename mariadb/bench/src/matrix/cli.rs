@@ -65,8 +65,8 @@ pub struct Arguments {
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(0..=60_000))]
     pub settle: Option<u32>,
 
-    /// Seconds for which each load runs before its first round: the plugin adapts in them; three times as long above 64
-    /// connections [default: 3, with --quick 1.5]
+    /// Seconds for which each load runs before its first round: the plugin adapts in them; three times as long from 64
+    /// connections on [default: 3, with --quick 1.5]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub warm_up: Option<f64>,
 

@@ -58,7 +58,7 @@ fn head(results: &Results) -> String {
     );
     let _ = writeln!(
         text,
-        "- Each variant has a warm server, new for each load, and stopped except in its slices of {} ms and more. Each load first runs for {} s, above 64 connections three times as long.\n\
+        "- Each variant has a warm server, new for each load, and stopped except in its slices of {} ms and more. Each load first runs for {} s, from 64 connections on three times as long.\n\
          - **The clients run beside the server, on the same CPUs.** A ratio is of both together.\n\
          - A ratio is the median over the rounds, with its 95% interval by order statistics (binomial).\n\
          - `=`: the interval spans 1. `red`: all of it is below 0.95. `green`: all of it is above 1.05.\n\
