@@ -148,6 +148,66 @@ fn innodb_s_limit_beside_the_plugin_s() {
     assert_eq!(limits(&server), "5 fifo 7");
 }
 
+/// The study of 2011 was of a server's own limit.
+#[test]
+fn the_kernel_mutex_study_measures_a_live_server_too() {
+    let Some(server) = server(&["--innodb-thread-concurrency=5"]) else { return };
+    for statement in [
+        "CREATE DATABASE sbtest",
+        "CREATE USER app@localhost IDENTIFIED BY 'se:cr@t'",
+        "GRANT ALL ON sbtest.* TO app@localhost",
+    ] {
+        server.administer(statement).unwrap();
+    }
+    let address = |account: &str| format!("unix:{}?{account}", server.socket().display());
+    let temp = tempfile::tempdir().unwrap();
+    let (data, json) = (temp.path().join("data"), temp.path().join("out.json"));
+    let output = Command::new(env!("CARGO_BIN_EXE_flifo"))
+        .args([
+            "experiment",
+            "kernel-mutex-2011",
+            "--quick",
+            "--threads",
+            "4,8",
+            "--time",
+            "0.1",
+            "--rounds",
+            "2",
+        ])
+        .args(["--rows", "1000", "--data"])
+        .arg(&data)
+        .arg("--json")
+        .arg(&json)
+        .args([
+            "--target",
+            &address("user=app&password=se%3acr%40t"),
+            "--admin-target",
+            &address("user=root"),
+        ])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        text.contains("live server: limit") && text.contains("Statements per second, live server"),
+        "{text}"
+    );
+    let results: Value = serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap();
+    let run = &results["parts"][2]["run"];
+    assert_eq!(run["cells"].as_array().unwrap().len(), 2 * 6, "no limit, and the five of the study");
+    let line = run["command_line"].as_str().unwrap();
+    assert!(
+        line.contains("--policy none,innodb") && line.contains("user=app") && !line.contains("cr"),
+        "{line}"
+    );
+    assert_eq!(limit_of_innodb(&server), 5, "put back");
+}
+
+fn limit_of_innodb(server: &PrivateServer) -> u64 {
+    server.connect("root").unwrap().query_first("SELECT @@innodb_thread_concurrency").unwrap().unwrap()
+}
+
 fn cells(json: &Path) -> Vec<Value> {
     let json: Value = serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
     json["cells"].as_array().unwrap().clone()

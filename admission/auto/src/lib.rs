@@ -21,7 +21,7 @@
 //! |---|---|---|
 //! | [`Calm`](State::Calm) | none | on average more than four threads per slot want to run: `Comparing`, limited at first |
 //! | [`Comparing`](State::Comparing) | both, in alternating blocks | three to seven pairs of blocks are decided: `Limited` or `Open` |
-//! | [`Limited`](State::Limited) | the configured one | a pair contradicts: `Comparing`. One is measured every 8 to 32 s, and when the rate of work changes |
+//! | [`Limited`](State::Limited) | the configured one | a pair contradicts: `Comparing`. One is measured after 8 s, then less often while they agree, and when the rate of work changes |
 //! | [`Open`](State::Open) | none | the same |
 //!
 //! From each state back to `Calm` when for five seconds fewer than two threads per slot want to run. The limit must do 5% more work than

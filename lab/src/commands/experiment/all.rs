@@ -64,7 +64,8 @@ fn file(directory: Option<&PathBuf>, name: &str, extension: &str) -> Option<Path
 }
 
 fn run_study(study: &Study, args: &AllArgs) -> Result<(Entry, Ended), Error> {
-    let (results, ended) = study::measure(study, &args.scale, &args.data)?;
+    let (results, ended) =
+        study::measure(study.name, &(study.parts)(Scale::of(&args.scale)), &args.scale, &args.data)?;
     let (json, html) = outputs(args, study.name);
     let outputs = Outputs { json: json.as_deref(), html: html.as_deref(), svg: None };
     report::keep(&ExperimentReport { results: &results }, outputs)?;

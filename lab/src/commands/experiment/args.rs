@@ -1,11 +1,13 @@
 //! Options of `flifo experiment`.
 
 use std::path::PathBuf;
+use std::str::FromStr as _;
 
 use clap::{Args, Subcommand};
 
 use crate::commands::record::RecordArgs;
 use crate::commands::values::{number, rounds, seconds};
+use crate::measure::server::address::Address;
 use crate::support::size::bytes;
 
 const LINUX_IO_EXAMPLES: &str = concat!(
@@ -66,9 +68,10 @@ pub enum ExperimentCommand {
     /// A global mutex, and a limit that keeps most threads away (2011)
     ///
     /// Point selects with the kernel mutex of InnoDB 5.5: limits at 256 threads, no limit against the best at 1 to 1024
-    /// threads, and the rounds of spinning before a thread waits.
+    /// threads, and the rounds of spinning before a thread waits. With --target also the limits of a live MySQL's own
+    /// innodb_thread_concurrency.
     #[command(name = "kernel-mutex-2011", after_help = crate::commands::common::EXIT_CODES)]
-    KernelMutex2011(StudyArgs),
+    KernelMutex2011(KernelMutexArgs),
     /// Buffer pool instances, and a redo log that is too small (2012)
     ///
     /// DBT-2 with 1 and 8 instances, small and large redo logs, adaptive and sequential flushing, and writes held below
@@ -138,6 +141,31 @@ pub struct StudyArgs {
 
     #[command(flatten)]
     pub record: RecordArgs,
+}
+
+/// A live server beside the embedded engine.
+#[derive(Debug, Clone, Args)]
+pub struct ServerArgs {
+    /// Measure a live MySQL, too: `mysql://user[:password]@host[:port]/database` or
+    /// unix:/path/to/socket?user=..&db=..
+    ///
+    /// As in flifo sweep: it creates the table sbtest1 if it does not exist, and restores the settings that it changes.
+    #[arg(help_heading = "A live server", long, value_name = "ADDRESS", value_parser = Address::from_str)]
+    pub target: Option<Address>,
+
+    /// The account that changes innodb_thread_concurrency [default: --target's]
+    #[arg(help_heading = "A live server", long, value_name = "ADDRESS", value_parser = Address::from_str, requires = "target")]
+    pub admin_target: Option<Address>,
+}
+
+/// Options of `flifo experiment kernel-mutex-2011`.
+#[derive(Debug, Args)]
+pub struct KernelMutexArgs {
+    #[command(flatten)]
+    pub study: StudyArgs,
+
+    #[command(flatten)]
+    pub server: ServerArgs,
 }
 
 /// Options of `flifo experiment all`.

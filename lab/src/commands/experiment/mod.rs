@@ -55,7 +55,7 @@ pub fn experiment(args: &ExperimentArgs) -> Result<Ended, Error> {
     match command {
         ExperimentCommand::Flifo2009(args) => study::run(&flifo_2009::STUDY, args),
         ExperimentCommand::ThreadConcurrency2009(args) => study::run(&thread_concurrency_2009::STUDY, args),
-        ExperimentCommand::KernelMutex2011(args) => study::run(&kernel_mutex_2011::STUDY, args),
+        ExperimentCommand::KernelMutex2011(args) => kernel_mutex_2011::run(args),
         ExperimentCommand::BufferPoolInstances2012(args) => {
             study::run(&buffer_pool_instances_2012::STUDY, args)
         }

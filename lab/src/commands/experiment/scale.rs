@@ -106,10 +106,14 @@ impl<'a> Scale<'a> {
 
     /// The options of a sweep for time, rounds, rows and the buffer pool that holds them.
     pub(crate) fn options(self, time_s: [f64; 3], rounds: [u32; 3]) -> String {
+        let pool = if self.rows() <= QUICK_ROWS { "256M" } else { "1G" };
+        format!("{} --buffer-pool {pool}", self.server_options(time_s, rounds))
+    }
+
+    /// The same of a sweep of a server, which has its own buffer pool.
+    pub(crate) fn server_options(self, time_s: [f64; 3], rounds: [u32; 3]) -> String {
         let (time_s, rounds) = (self.time_s(time_s), self.rounds(rounds));
-        let rows = self.rows();
-        let pool = if rows <= QUICK_ROWS { "256M" } else { "1G" };
-        format!("--time {time_s} --rounds {rounds} --table-size {rows} --buffer-pool {pool}")
+        format!("--time {time_s} --rounds {rounds} --table-size {}", self.rows())
     }
 }
 

@@ -1,7 +1,7 @@
 //! A study as a plan of parts, and its run from the first line to the last.
 //!
-//! A part is a sweep of the embedded engine, or a load such as `flifo dbt2`, written as the options of that command, so
-//! that everyone can repeat it alone. The parts run one after another; what was measured before an error or Ctrl-C is
+//! A part is a sweep of the embedded engine or of a server, or a load such as `flifo dbt2`, written as the options of that
+//! command, so that everyone can repeat it alone. The parts run one after another; what was measured before an error or Ctrl-C is
 //! kept.
 
 use std::io::{Write as _, stdout};
@@ -13,7 +13,7 @@ use flifo_base::cpu_count;
 use flifo_record::Record;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-use super::args::{ScaleArgs, StudyArgs};
+use super::args::{ScaleArgs, ServerArgs, StudyArgs};
 use super::scale::Scale;
 use crate::commands::cli::{Cli, Command};
 use crate::commands::common::{Ended, command_line};
@@ -30,7 +30,7 @@ use crate::support::error::Error;
 use crate::support::format;
 use crate::support::output::check_all_writable;
 
-/// A study that runs on the embedded engine.
+/// A study by its name, and its parts on the embedded engine.
 #[derive(Clone, Copy)]
 pub(crate) struct Study {
     pub(crate) name: &'static str,
@@ -67,20 +67,32 @@ pub(crate) struct Load {
 /// Options of a part, from the results so far.
 pub(crate) type FromEarlier = Box<dyn Fn(&ExperimentResults) -> String>;
 
-/// A sweep of the embedded engine.
+/// A sweep.
 pub(crate) struct Sweep {
-    /// The options of `flifo sweep`, except that of the directory.
+    /// The options of `flifo sweep`, except those of its subject.
     pub(crate) options: String,
-    /// Rollback segments of the data.
-    pub(crate) rollback_segments: u32,
+    pub(crate) subject: Subject,
     /// Use only this many CPUs.
     pub(crate) cpus: Option<usize>,
+}
+
+/// What a sweep measures.
+pub(crate) enum Subject {
+    /// The embedded engine, on data with this number of rollback segments.
+    Engine { rollback_segments: u32 },
+    /// A live server.
+    Server(ServerArgs),
 }
 
 impl Part {
     /// A sweep on data with the default number of rollback segments.
     pub(crate) fn sweep(name: &'static str, options: String) -> Part {
-        Part { name: name.into(), work: Work::Sweep(Sweep { options, rollback_segments: 16, cpus: None }) }
+        Part::of(name, options, Subject::Engine { rollback_segments: 16 })
+    }
+
+    /// A sweep that uses all CPUs.
+    pub(crate) fn of(name: &'static str, options: String, subject: Subject) -> Part {
+        Part { name: name.into(), work: Work::Sweep(Sweep { options, subject, cpus: None }) }
     }
 }
 
@@ -154,18 +166,34 @@ impl Load {
 }
 
 impl Sweep {
+    /// What repeats the sweep, without passwords.
     fn line(&self, setup: &Setup<'_>) -> Vec<String> {
-        let folder = format!("rows-{}-segments-{}", setup.rows, self.rollback_segments);
         let words = ["flifo", "sweep"].into_iter().chain(self.options.split_whitespace());
         let mut line: Vec<String> = words.map(str::to_owned).collect();
-        line.push(format!("--rollback-segments={}", self.rollback_segments));
-        line.push(format!("--data={}", setup.data.join(folder).display()));
+        match &self.subject {
+            Subject::Engine { rollback_segments } => {
+                let folder = format!("rows-{}-segments-{rollback_segments}", setup.rows);
+                line.push(format!("--rollback-segments={rollback_segments}"));
+                line.push(format!("--data={}", setup.data.join(folder).display()));
+            }
+            Subject::Server(server) => {
+                line.extend(server.target.iter().map(|address| format!("--target={address}")));
+                line.extend(server.admin_target.iter().map(|address| format!("--admin-target={address}")));
+            }
+        }
         line
     }
 
     fn args(&self, setup: &Setup<'_>) -> Result<Box<SweepArgs>, Error> {
         match Cli::try_parse_from(self.line(setup)).map(|cli| cli.command) {
-            Ok(Command::Sweep(args)) => Ok(args),
+            Ok(Command::Sweep(mut args)) => {
+                if let Subject::Server(server) = &self.subject {
+                    // With their passwords.
+                    args.target.clone_from(&server.target);
+                    args.admin_target.clone_from(&server.admin_target);
+                }
+                Ok(args)
+            }
             Ok(_) => Err(Error::Usage("a part of a study is a sweep".into())),
             Err(error) => Err(Error::Usage(error.to_string().lines().next().unwrap_or_default().to_owned())),
         }
@@ -210,9 +238,14 @@ pub(crate) fn half_of_the_cpus() -> Option<usize> {
 
 /// Runs `flifo experiment NAME`.
 pub(super) fn run(study: &Study, args: &StudyArgs) -> Result<Ended, Error> {
+    run_parts(study.name, (study.parts)(Scale::of(&args.scale)), args)
+}
+
+/// The same with these parts.
+pub(super) fn run_parts(name: &str, parts: Vec<Part>, args: &StudyArgs) -> Result<Ended, Error> {
     check_all_writable([&args.json, &args.html].into_iter().flatten())?;
-    let place = args.record.place(&record_name(study.name))?;
-    let (results, ended) = measure(study, &args.scale, &args.data)?;
+    let place = args.record.place(&record_name(name))?;
+    let (results, ended) = measure(name, &parts, &args.scale, &args.data)?;
     let report = ExperimentReport { results: &results };
     let outputs = Outputs { json: args.json.as_deref(), html: args.html.as_deref(), svg: None };
     let kept = report::keep(&report, outputs).map_err(Error::from);
@@ -238,20 +271,20 @@ pub(super) fn record_name(study: &str) -> String {
 
 /// Runs all parts and judges the claims: the results, and what ended the run. An error only if nothing was measured.
 pub(super) fn measure(
-    study: &Study,
+    name: &str,
+    parts: &[Part],
     scale: &ScaleArgs,
     data: &Path,
 ) -> Result<(ExperimentResults, Result<Ended, Error>), Error> {
     let (start, scale) = (Start::now(), Scale::of(scale));
     let setup = Setup { data, rows: scale.rows() };
-    let parts = (study.parts)(scale);
-    announce(study, &parts, scale, &setup)?;
+    announce(name, parts, scale, &setup)?;
     make_directory(data)?;
-    let mut results = ExperimentResults::new(study.name, scale.size().name(), command_line(), start.utc());
+    let mut results = ExperimentResults::new(name, scale.size().name(), command_line(), start.utc());
     let mut ended = Ok(Ended::Done);
     for (index, part) in parts.iter().enumerate() {
         // A closed output does not stop the run.
-        let _ = writeln!(stdout(), "\n{}, part {} of {}: {}", study.name, index + 1, parts.len(), part.name);
+        let _ = writeln!(stdout(), "\n{name}, part {} of {}: {}", index + 1, parts.len(), part.name);
         let (run, part_ended) = part.run(&setup, &results);
         if let Some(run) = &run {
             results.machine = run.machine.clone();
@@ -274,19 +307,18 @@ pub(super) fn measure(
 }
 
 /// Says what will be done, and how long it takes, before it begins.
-fn announce(study: &Study, parts: &[Part], scale: Scale<'_>, setup: &Setup<'_>) -> Result<(), Error> {
+fn announce(name: &str, parts: &[Part], scale: Scale<'_>, setup: &Setup<'_>) -> Result<(), Error> {
     let (mut steps, mut time) = (0, Duration::ZERO);
     for part in parts {
         let (part_steps, part_time) = part.steps(setup)?;
         steps += part_steps;
         time += part_time;
     }
-    let about = experiment::study(study.name).map_or(String::new(), |study| study.about());
+    let about = experiment::study(name).map_or(String::new(), |study| study.about());
     // A closed output does not stop the run.
     let _ = writeln!(
         stdout(),
-        "{}: {about}\nScale {}: {}, {}, {} besides the loading.",
-        study.name,
+        "{name}: {about}\nScale {}: {}, {}, {} besides the loading.",
         scale.size().name(),
         format::counted(parts.len(), "part"),
         format::counted(steps, "cell"),

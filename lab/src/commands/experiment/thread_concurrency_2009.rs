@@ -1,7 +1,7 @@
 //! Limits by threads, read only and read write, with one rollback segment and with 128.
 
 use super::scale::{Scale, list};
-use super::study::{Part, Study, Sweep, Work, half_of_the_cpus};
+use super::study::{Part, Study, Subject, Sweep, Work, half_of_the_cpus};
 use crate::report::experiment::thread_concurrency_2009::{HALF_CPUS, NAME, ONE_SEGMENT, SPLIT};
 
 pub(super) const STUDY: Study = Study { name: NAME, parts };
@@ -24,7 +24,8 @@ fn parts(scale: Scale<'_>) -> Vec<Part> {
     };
     let threads = scale.threads(&QUICK, &THREADS);
     let sweep = |rollback_segments, cpus, threads: &[u32]| {
-        Work::Sweep(Sweep { options: options(threads), rollback_segments, cpus })
+        let subject = Subject::Engine { rollback_segments };
+        Work::Sweep(Sweep { options: options(threads), subject, cpus })
     };
     let mut parts = vec![
         Part { name: ONE_SEGMENT.into(), work: sweep(1, None, &threads) },

@@ -21,16 +21,18 @@ pub fn sweep(args: &SweepArgs) -> Result<Ended, Error> {
     }
 }
 
-/// A sweep of the embedded engine as a part of an experiment. `command_line` repeats it alone. The results are `None` if
-/// an error came before the first cell.
+/// A sweep as a part of an experiment. `command_line` repeats it alone. The results are `None` if an error came before the
+/// first cell.
 pub(crate) fn part(args: &SweepArgs, command_line: String) -> (Option<Results>, Result<Ended, Error>) {
     let start = Start::now();
     let mut measured = None;
-    let ended = Plan::new(args).and_then(|plan| {
-        engine_run::run(args, &plan, &start, command_line, &mut |results, _| {
-            measured = Some(results);
-            Ok(())
-        })
+    let mut keep = |results, _: &Result<Ended, Error>| {
+        measured = Some(results);
+        Ok(())
+    };
+    let ended = Plan::new(args).and_then(|plan| match &args.target {
+        Some(address) => server_run::run(args, address, plan, &start, command_line, &mut keep),
+        None => engine_run::run(args, &plan, &start, command_line, &mut keep),
     });
     (measured, ended)
 }

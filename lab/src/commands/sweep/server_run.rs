@@ -6,7 +6,7 @@ use super::args::SweepArgs;
 use super::plan::{Plan, Step};
 use super::server_cell;
 use crate::commands::common::{Ended, and_afterwards, command_line};
-use crate::commands::steps::{Ran, Subject, keep_as_requested, measure_and_keep};
+use crate::commands::steps::{Keep, Ran, Subject, keep_as_requested, measure_and_keep};
 use crate::measure::sampler;
 use crate::measure::server::address::Address;
 use crate::measure::server::admin::{self, Admin};
@@ -43,6 +43,20 @@ struct Live<'a> {
 
 /// `flifo sweep --target`.
 pub(crate) fn sweep(args: &SweepArgs, address: &Address, plan: Plan, start: &Start) -> Result<Ended, Error> {
+    run(args, address, plan, start, command_line(), &mut |results, measured| {
+        keep_as_requested(args.outputs(), (&args.record, args.record_name()), &results, measured)
+    })
+}
+
+/// The sweep, whose results `keep` takes; `command_line` is what repeats it.
+pub(crate) fn run(
+    args: &SweepArgs,
+    address: &Address,
+    plan: Plan,
+    start: &Start,
+    command_line: String,
+    keep: &mut Keep<'_>,
+) -> Result<Ended, Error> {
     let threads = args.client_threads.map_or_else(clients::threads_default, |n| n as usize);
     let admin_address = args.admin_target.as_ref().unwrap_or(address);
     check_places([address, admin_address], args.allow_remote)?;
@@ -83,7 +97,7 @@ pub(crate) fn sweep(args: &SweepArgs, address: &Address, plan: Plan, start: &Sta
         server_tls: cipher,
         ..settings(&admin, &plan, (rows, args.seed), threads)
     };
-    let results = Results::new(machine, settings, command_line(), start.utc());
+    let results = Results::new(machine, settings, command_line, start.utc());
     let seed = args.seed;
     let mut live = Live {
         admin,
@@ -96,10 +110,7 @@ pub(crate) fn sweep(args: &SweepArgs, address: &Address, plan: Plan, start: &Sta
         open: None,
         failed: 0,
     };
-    let mut keep = |results: Results, measured: &Result<Ended, Error>| {
-        keep_as_requested(args.outputs(), (&args.record, args.record_name()), &results, measured)
-    };
-    let (measured, kept) = measure_and_keep(&mut keep, &plan, &mut live, &progress, results, start);
+    let (measured, kept) = measure_and_keep(keep, &plan, &mut live, &progress, results, start);
     drop(live.open.take());
     let restored = live.admin.restore();
     let failed = live.failed;

@@ -22,10 +22,14 @@ pub(crate) const NAME: &str = "kernel-mutex-2011";
 pub(crate) const LIMITS: &str = "limits by threads";
 /// The part that compares rounds of spinning.
 pub(crate) const SPINS: &str = "rounds of spinning";
+/// The part that compares limits of a live server.
+pub(crate) const SERVER: &str = "limits of a live server";
 
 const WORKLOAD: &str = "point-select";
 /// The specimen of the first part.
 const SPECIMEN: &str = "kernel-mutex-30";
+/// A server has none.
+const NO_SPECIMEN: &str = "";
 /// The same with a plain mutex.
 const PLAIN: &str = "kernel-futex";
 /// A peak is sought from this number of threads on, as the published curve with a limit begins there.
@@ -34,9 +38,58 @@ const PEAK_THREADS_MIN: u32 = 8;
 /// The study.
 pub(super) struct KernelMutex(KernelMutex2011);
 
-/// Cells with a limit, 0 for none.
-fn with_limit(limit: u32) -> Which<'static> {
-    Which { workload: WORKLOAD, specimen: SPECIMEN, limit }
+/// The runs that compare limits: the part, its specimen, and what its claims and tables are called.
+const RUNS: [(&str, &str, &str); 2] = [(LIMITS, SPECIMEN, ""), (SERVER, NO_SPECIMEN, "live server")];
+
+/// The run of one of `RUNS`.
+#[derive(Clone, Copy)]
+struct Limits<'a> {
+    run: &'a Results,
+    specimen: &'a str,
+    title: &'a str,
+}
+
+impl<'a> Limits<'a> {
+    fn of(
+        experiment: &'a ExperimentResults,
+        (part, specimen, title): (&'a str, &'a str, &'a str),
+    ) -> Option<Self> {
+        Some(Limits { run: experiment.run(part)?, specimen, title })
+    }
+
+    /// Cells with a limit, 0 for none.
+    fn with(self, limit: u32) -> Which<'a> {
+        Which { workload: WORKLOAD, specimen: self.specimen, limit }
+    }
+
+    fn at(self, limit: u32, threads: u32) -> Option<&'a Cell> {
+        cells::at(self.run, self.with(limit), threads)
+    }
+
+    /// `text`, or `live server: text`.
+    fn titled(self, text: &str) -> String {
+        if self.title.is_empty() { text.into() } else { format!("{}: {text}", self.title) }
+    }
+
+    /// The limit with the highest throughput at the study's number of threads, or nearest to it.
+    fn best(self) -> Option<(u32, u32)> {
+        let threads = cells::nearest(self.run, KernelMutex2011::THREADS)?;
+        let limits =
+            cells::values(self.run, |cell| cell.key.concurrency).into_iter().filter(|limit| *limit > 0);
+        let cells = limits.filter_map(|limit| self.at(limit, threads));
+        Some((cells::highest(cells)?.key.concurrency, threads))
+    }
+
+    /// The last point of a limit's curve against its peak.
+    fn flatness(self, limit: u32) -> Option<Spread> {
+        let all = cells::cells(self.run, self.with(limit));
+        let steady: Vec<&Cell> =
+            all.into_iter().filter(|cell| cell.key.threads >= PEAK_THREADS_MIN).collect();
+        if steady.len() < 2 {
+            return None;
+        }
+        cells::ratio(steady.last()?, cells::highest(steady.iter().copied())?, throughput)
+    }
 }
 
 fn switches(round: &Round) -> Option<f64> {
@@ -53,41 +106,22 @@ impl KernelMutex {
         KernelMutex(KernelMutex2011::load())
     }
 
-    /// The limit with the highest throughput at the study's number of threads, or nearest to it.
-    fn best(run: &Results) -> Option<(u32, u32)> {
-        let threads = cells::nearest(run, KernelMutex2011::THREADS)?;
-        let limits = cells::values(run, |cell| cell.key.concurrency).into_iter().filter(|limit| *limit > 0);
-        let cells = limits.filter_map(|limit| cells::at(run, with_limit(limit), threads));
-        Some((cells::highest(cells)?.key.concurrency, threads))
-    }
-
-    /// The last point of a limit's curve against its peak.
-    fn flatness(run: &Results, limit: u32) -> Option<Spread> {
-        let all = cells::cells(run, with_limit(limit));
-        let steady: Vec<&Cell> =
-            all.into_iter().filter(|cell| cell.key.threads >= PEAK_THREADS_MIN).collect();
-        if steady.len() < 2 {
-            return None;
-        }
-        cells::ratio(steady.last()?, cells::highest(steady.iter().copied())?, throughput)
-    }
-
-    fn gains(&self, experiment: &ExperimentResults) -> Vec<Claim> {
+    fn gains(&self, measured: Option<Limits<'_>>) -> Vec<Claim> {
         let claims = &self.0.claims;
-        let run = experiment.run(LIMITS);
-        let found = run.and_then(|run| Some((run, Self::best(run)?)));
-        let Some((run, (best, threads))) = found else { return missing(&claims[..2]) };
-        let gain = cells::at(run, with_limit(best), threads)
-            .zip(cells::at(run, with_limit(0), threads))
+        let found = measured.and_then(|limits| Some((limits, limits.best()?)));
+        let Some((limits, (best, threads))) = found else { return missing(&claims[..2]) };
+        let gain = limits
+            .at(best, threads)
+            .zip(limits.at(0, threads))
             .and_then(|(limited, none)| cells::ratio(limited, none, throughput));
-        let most = cells::most(run).unwrap_or(threads);
-        let (level, fall) = (Self::flatness(run, best), Self::flatness(run, 0));
+        let most = cells::most(limits.run).unwrap_or(threads);
+        let (level, fall) = (limits.flatness(best), limits.flatness(0));
         let none = &self.0.concurrency_0;
         let fallen = none[none.len() - 1] / none.iter().copied().fold(0.0, f64::max);
         vec![
             Claim::new(
                 &claims[0],
-                format!("limit {best} / no limit, {threads} threads"),
+                limits.titled(&format!("limit {best} / no limit, {threads} threads")),
                 Some(self.0.gain()),
                 gain,
                 Verdict::of_ratio(gain, self.0.gain()),
@@ -95,14 +129,14 @@ impl KernelMutex {
             .because(format!("the best limit here is {best}")),
             Claim::new(
                 &claims[1],
-                format!("limit {best}, {most} threads / peak"),
+                limits.titled(&format!("limit {best}, {most} threads / peak")),
                 Some(self.0.flatness()),
                 level,
                 Verdict::of_constancy(level, self.0.flatness()),
             ),
             Claim::new(
                 &claims[1],
-                format!("no limit, {most} threads / peak"),
+                limits.titled(&format!("no limit, {most} threads / peak")),
                 Some(fallen),
                 fall,
                 Verdict::of_fall(fall, fallen),
@@ -142,9 +176,10 @@ impl KernelMutex {
         ]
     }
 
-    fn curves(&self, run: &Results) -> Option<Chart> {
-        let (best, _) = Self::best(run)?;
-        let [none, limited] = [0, best].map(|limit| cells::points(&cells::cells(run, with_limit(limit))));
+    fn curves(&self, limits: Limits<'_>) -> Option<Chart> {
+        let (best, _) = limits.best()?;
+        let [none, limited] =
+            [0, best].map(|limit| cells::points(&cells::cells(limits.run, limits.with(limit))));
         let highest = peak(&[&none, &limited]);
         let all: Vec<f64> =
             self.0.concurrency_0.iter().chain(&self.0.concurrency_8_from_8_threads).copied().collect();
@@ -166,25 +201,18 @@ impl KernelMutex {
             ),
         ];
         let note = "As shares of the highest point of both lines. Dashed and pale: as published.";
-        let threads = cells::values(run, |cell| cell.key.threads);
-        Some(chart(
-            ("No limit and the best limit, by threads", note),
-            (&threads, "threads"),
-            (data, "share of the peak"),
-            true,
-        ))
+        let threads = cells::values(limits.run, |cell| cell.key.threads);
+        let title = limits.titled("No limit and the best limit, by threads");
+        Some(chart((&title, note), (&threads, "threads"), (data, "share of the peak"), true))
     }
 
     /// Throughput by limit at the study's number of threads. No limit stands at the left, as limit 1.
-    fn limits(&self, run: &Results) -> Option<Chart> {
-        let threads = cells::nearest(run, KernelMutex2011::THREADS)?;
+    fn by_limit(&self, limits: Limits<'_>) -> Option<Chart> {
+        let threads = cells::nearest(limits.run, KernelMutex2011::THREADS)?;
         let place = |limit: u32| limit.max(1);
-        let limits = cells::values(run, |cell| cell.key.concurrency);
-        let point = |limit: &u32| {
-            let cell = cells::at(run, with_limit(*limit), threads)?;
-            Some((place(*limit), cell.throughput()?))
-        };
-        let points: Vec<(u32, Spread)> = limits.iter().filter_map(point).collect();
+        let point = |limit: &u32| Some((place(*limit), limits.at(*limit, threads)?.throughput()?));
+        let measured = cells::values(limits.run, |cell| cell.key.concurrency);
+        let points: Vec<(u32, Spread)> = measured.iter().filter_map(point).collect();
         let by_limit = &self.0.at_256_threads;
         let x: Vec<u32> = by_limit.concurrency.iter().map(|limit| place(*limit)).collect();
         let published = of_peak(&by_limit.throughput, &by_limit.throughput);
@@ -192,7 +220,7 @@ impl KernelMutex {
             lines::measured("here", &shares(&points, peak(&[&points])), "of the peak", 3),
             lines::published(&self.0.title.year.to_string(), &x, &published, 3),
         ];
-        let title = format!("By limit, with {threads} threads");
+        let title = limits.titled(&format!("By limit, with {threads} threads"));
         let mut drawn = chart(
             (&title, "As shares of the best limit. Dashed and pale: as published, with 256 threads."),
             (&x, "limit"),
@@ -245,14 +273,16 @@ impl Study for KernelMutex {
     }
 
     fn judge(&self, experiment: &ExperimentResults) -> Vec<Claim> {
-        [self.gains(experiment), self.herd(experiment)].concat()
+        let [engine, server] = RUNS.map(|run| Limits::of(experiment, run));
+        let of_server = server.map(|limits| self.gains(Some(limits))).unwrap_or_default();
+        [self.gains(engine), self.herd(experiment), of_server].concat()
     }
 
     fn charts(&self, experiment: &ExperimentResults) -> Vec<Chart> {
         let mut charts = Vec::new();
-        if let Some(run) = experiment.run(LIMITS) {
-            charts.extend(self.curves(run));
-            charts.extend(self.limits(run));
+        for limits in RUNS.into_iter().filter_map(|run| Limits::of(experiment, run)) {
+            charts.extend(self.curves(limits));
+            charts.extend(self.by_limit(limits));
         }
         if let Some(run) = experiment.run(SPINS) {
             charts.extend(Self::spins(run));
@@ -262,11 +292,13 @@ impl Study for KernelMutex {
 
     fn tables(&self, experiment: &ExperimentResults, style: Style) -> Vec<(String, Table)> {
         let mut tables = Vec::new();
-        if let Some(run) = experiment.run(LIMITS) {
-            let limits = cells::values(run, |cell| cell.key.concurrency);
-            let columns: Vec<(String, Which<'_>)> =
-                limits.into_iter().map(|limit| (named(limit), with_limit(limit))).collect();
-            tables.push(("Statements per second, kernel-mutex-30".into(), by_threads(run, &columns, style)));
+        for limits in RUNS.into_iter().filter_map(|run| Limits::of(experiment, run)) {
+            let columns: Vec<(String, Which<'_>)> = cells::values(limits.run, |cell| cell.key.concurrency)
+                .into_iter()
+                .map(|limit| (named(limit), limits.with(limit)))
+                .collect();
+            let what = if limits.title.is_empty() { SPECIMEN } else { limits.title };
+            tables.push((format!("Statements per second, {what}"), by_threads(limits.run, &columns, style)));
         }
         if let Some(run) = experiment.run(SPINS) {
             let specimens = specimens(run);
@@ -336,7 +368,7 @@ mod tests {
             (4, 1024) => (9_000.0, 1.0),
             _ => (1_000.0, 1.0),
         });
-        assert_eq!(KernelMutex::best(experiment.run(LIMITS).unwrap()), Some((16, 256)));
+        assert_eq!(Limits::of(&experiment, RUNS[0]).unwrap().best(), Some((16, 256)));
         let judged = KernelMutex::load().judge(&experiment);
         assert!(judged[0].compared.starts_with("limit 16 / no limit, 256 threads"), "{}", judged[0].compared);
     }
@@ -359,6 +391,24 @@ mod tests {
                 assert!(!line["y"].as_array().unwrap().is_empty(), "{}", chart.title);
             }
         }
+    }
+
+    #[test]
+    fn a_live_server_has_claims_graphs_and_a_table_of_its_own() {
+        let mut experiment = fixture::kernel_mutex_2011(|_, _, _| (1_000.0, 1.0));
+        let study = KernelMutex::load();
+        let (claims, charts) = (study.judge(&experiment).len(), study.charts(&experiment).len());
+        let mut server = experiment.parts[0].clone();
+        server.name = SERVER.into();
+        for cell in &mut server.run.as_mut().unwrap().cells {
+            cell.key.specimen = NO_SPECIMEN.into();
+        }
+        experiment.parts.push(server);
+        let judged = study.judge(&experiment);
+        assert_eq!((judged.len(), study.charts(&experiment).len()), (claims + 3, charts + 2));
+        assert!(judged[claims..].iter().all(|claim| claim.compared.starts_with("live server: ")));
+        let tables = study.tables(&experiment, Style { colour: false, width: 120 });
+        assert_eq!(tables[1].0, "Statements per second, live server");
     }
 
     #[test]
