@@ -165,6 +165,7 @@ const TABLES: &[Named] = &[
         &["matrix-middle"],
         table(&[Workload], &[Scale], |key| is_plugin(key) && key.scale.is_some()),
     ),
+    ("jump", &["jump"], table(&[Workload, Scale], &[Variant], is_ratio)),
     ("matrix-means", &["matrix"], below(&[Workload, Variant], &[], |key| key.figure == "geometric mean")),
     ("limits", &["matrix-limits"], table(&[Workload, Scale], &[Variant], |key| key.figure.is_empty())),
     (
