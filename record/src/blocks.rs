@@ -107,6 +107,11 @@ const TABLES: &[Named] = &[
         }),
     ),
     (
+        "admission-auto",
+        &["admission-auto"],
+        table(&[Workload, Scale], &[Variant], |key| is_ratio(key) && is_of(key, "none")),
+    ),
+    (
         "sweep",
         &["sweep", "sweep-small-pool"],
         table(&[Workload, Figure, Scale, Variant], &[], |key| {

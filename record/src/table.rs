@@ -297,7 +297,11 @@ fn shortened(command: &str) -> String {
 fn rounds(rows: &[&Row]) -> Option<String> {
     let numbers = || rows.iter().filter_map(|row| row.n);
     let (least, most) = (numbers().min()?, numbers().max()?);
-    Some(if least == most { format!("{most} rounds") } else { format!("{least} to {most} rounds") })
+    Some(match (least, most) {
+        (1, 1) => "1 round".into(),
+        _ if least == most => format!("{most} rounds"),
+        _ => format!("{least} to {most} rounds"),
+    })
 }
 
 /// A table while it is put together.

@@ -39,7 +39,7 @@ fn server_part(scale: Scale<'_>, server: &ServerArgs) -> Part {
         list(&scale.doublings(&QUICK)),
         scale.server_options([0.5, 3.0, 20.0], [3, 3, 3])
     );
-    Part::of(SERVER, options, Subject::Server(server.clone()))
+    Part::of(SERVER, options, Subject::Server(Box::new(server.clone())))
 }
 
 fn parts(scale: Scale<'_>) -> Vec<Part> {

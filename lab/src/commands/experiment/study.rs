@@ -81,7 +81,7 @@ pub(crate) enum Subject {
     /// The embedded engine, on data with this number of rollback segments.
     Engine { rollback_segments: u32 },
     /// A live server.
-    Server(ServerArgs),
+    Server(Box<ServerArgs>),
 }
 
 impl Part {
