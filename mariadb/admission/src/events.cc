@@ -150,6 +150,8 @@ void on_wait_end(MYSQL_THD thd) {
 }
 
 void on_stage(MYSQL_THD thd, stages::Stage stage) {
+  // For a moment after a client has connected.
+  if (dormancy::is_on() && stage != stages::Stage::SENDS_BINLOG) return;
   server::Thread *thread = thread_of(thd);
   switch (stage) {
     case stages::Stage::WORK_DONE:

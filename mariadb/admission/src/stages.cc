@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <mutex>
 #include <string_view>
 
 namespace flifo::stages {
@@ -74,14 +75,22 @@ Stage stage_at(uint64_t site, const char *file) {
   return Stage::OTHER;
 }
 
-// What a thread has to call at its next stage, and how many threads have something to call.
+// Whether the stages are switched off, and how many threads have something to call at their next one. While any has, they stay on.
+std::atomic<bool> is_paused{false};
 std::atomic<unsigned> deferring{0};
+void follow_pause();
+
+// What a thread has to call at its next stage.
 struct Deferred {
   void (*call)(MYSQL_THD) = nullptr;
 
   void set(void (*to)(MYSQL_THD)) {
-    if ((call != nullptr) != (to != nullptr)) deferring.fetch_add(to != nullptr ? 1 : -1U, std::memory_order_relaxed);
+    const bool had = call != nullptr, has = to != nullptr;
     call = to;
+    if (had == has) return;
+    // In one order with `is_paused`: either this thread or the one that pauses sees the other.
+    deferring.fetch_add(has ? 1 : -1U, std::memory_order_seq_cst);
+    if (is_paused.load(std::memory_order_seq_cst)) follow_pause();
   }
   ~Deferred() { set(nullptr); }
 };
@@ -118,6 +127,21 @@ PSI_stage_progress *start_stage(PSI_stage_key key, const char *file, int line) {
 // before it.
 PSI table;
 bool is_in_chain;
+// Makes a look at `is_paused` and `deferring` and the change that follows one step.
+std::mutex change;
+
+void put(PSI *from, PSI *to) {
+  if (*server_table == from) __atomic_store_n(server_table, to, __ATOMIC_RELEASE);
+}
+
+void follow_pause() {
+  const std::lock_guard<std::mutex> guard(change);
+  if (!is_in_chain) return;
+  if (is_paused.load(std::memory_order_seq_cst) && deferring.load(std::memory_order_seq_cst) == 0)
+    put(&table, before);
+  else
+    put(before, &table);
+}
 
 }  // namespace
 
@@ -135,11 +159,13 @@ bool hook(void (*listener)(MYSQL_THD, Stage)) {
 }
 
 void pause() {
-  if (is_in_chain && *server_table == &table) __atomic_store_n(server_table, before, __ATOMIC_RELEASE);
+  is_paused.store(true, std::memory_order_seq_cst);
+  follow_pause();
 }
 
 void resume() {
-  if (is_in_chain && *server_table == before) __atomic_store_n(server_table, &table, __ATOMIC_RELEASE);
+  is_paused.store(false, std::memory_order_seq_cst);
+  follow_pause();
 }
 
 void at_next_stage(void (*then)(MYSQL_THD)) {
@@ -151,8 +177,9 @@ void run_deferred() {
 }
 
 void unhook() {
+  const std::lock_guard<std::mutex> guard(change);
   if (!is_in_chain || *server_table != &table) return;
-  __atomic_store_n(server_table, before, __ATOMIC_RELEASE);
+  put(&table, before);
   is_in_chain = false;
 }
 

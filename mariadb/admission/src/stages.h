@@ -37,7 +37,7 @@ enum class Stage : unsigned char {
 bool hook(void (*listener)(MYSQL_THD, Stage));
 // A call may still run when this returns.
 void unhook();
-// Switches the stages off, so that they cost nothing, and on again.
+// Switches the stages off, so that they cost nothing, and on again. They stay on while any thread has something to call.
 void pause();
 void resume();
 // Calls `then` once when this thread begins its next stage, or in `run_deferred`: never in the middle of an event. Without stages

@@ -37,6 +37,7 @@ fn pair(semi_synchronous: bool) -> (PrivateServer, PrivateServer) {
 /// It is gone, and comes back.
 #[track_caller]
 fn leaves_and_returns(server: &PrivateServer) {
+    rest::is_current(server);
     let mut root = admin(server);
     let is_known = |root: &mut Conn| -> bool {
         let text = "SELECT COUNT(*) FROM information_schema.plugins WHERE plugin_name = 'flifo'";
