@@ -6,7 +6,7 @@ use flifo_auto::{Controller, Sample, State};
 
 use crate::config::Config;
 use crate::gate::word::Word;
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, Work};
 
 const _: () = assert!(flifo_auto::LIMIT_MAX == Config::THREAD_CONCURRENCY_MAX);
 
@@ -89,14 +89,14 @@ impl Tuner {
         // Counting reads the counters of all sessions: no more than a hundredth of a CPU for that. By the clock: `now_ns` is the
         // caller's, and may be old.
         let began_ns = metrics.now_ns();
-        let (begun, without_slot) = metrics.work_begun();
+        let Work { begun, without_slot, waits_for_row: waiting } = metrics.work();
         let took_ns = metrics.now_ns().saturating_sub(began_ns);
         let (queued, running) = (word.queued(), word.slots() + without_slot);
         // Work that has begun is not done: a thousand threads that enter at once have done nothing yet. The two numbers are not of the same
         // moment.
-        let work = begun.saturating_sub(running.into()).max(self.work);
+        let work = begun.saturating_sub(u64::from(running) + u64::from(waiting)).max(self.work);
         self.work = work;
-        let limit = controller.observe(Sample { now_ns, work, running, queued });
+        let limit = controller.observe(Sample { now_ns, work, running, queued, waiting });
         self.sample_at_ns = now_ns.saturating_add((100 * took_ns).clamp(SAMPLE_NS / 2, PAUSE_NS_MAX));
         limit
     }

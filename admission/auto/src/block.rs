@@ -37,7 +37,7 @@ const COUNT_NS_MAX: u64 = 1_000_000_000;
 const COUNT_WORK: f64 = 1000.0;
 /// The shortest time until an arm is in full effect, ns.
 const SETTLE_NS: u64 = 30_000_000;
-/// The number of running threads falls no longer if it fell by less than this share in this time, ns.
+/// The number of threads inside falls no longer if it fell by less than this share in this time, ns.
 const DRAIN: f64 = 0.02;
 const DRAIN_NS: u64 = 1_000_000_000;
 /// Running threads per slot at which a limit is in full effect.
@@ -183,13 +183,13 @@ impl Block {
         let passed_ns = now.now_ns - since.now_ns;
         if self.is_drained(now) && passed_ns >= SETTLE_NS || passed_ns >= DRAIN_NS {
             self.restart(now);
-        } else if f64::from(now.running) < (1.0 - DRAIN) * f64::from(since.running) {
+        } else if f64::from(now.inside()) < (1.0 - DRAIN) * f64::from(since.inside()) {
             self.phase = Phase::Draining(now);
         }
     }
 
     fn is_drained(&self, now: Sample) -> bool {
-        now.running <= DRAINED * self.slots
+        now.inside() <= DRAINED * self.slots
     }
 
     fn count(&mut self, since: Sample, now: Sample) -> Progress {

@@ -10,7 +10,7 @@
 //!
 //! let mut controller = Controller::new(4);
 //! // At each tick of a watchdog.
-//! if let Some(limit) = controller.observe(Sample { now_ns: 0, work: 0, running: 16, queued: 0 }) {
+//! if let Some(limit) = controller.observe(Sample { now_ns: 0, work: 0, running: 16, queued: 0, waiting: 0 }) {
 //!     assert_eq!(limit, 0); // set it
 //! }
 //! ```
@@ -81,12 +81,19 @@ pub struct Sample {
     pub running: u32,
     /// Threads queued now.
     pub queued: u32,
+    /// Threads that wait for a row lock now, without a slot.
+    pub waiting: u32,
 }
 
 impl Sample {
-    /// Threads that want to run.
+    /// Threads that were admitted and are not done.
+    fn inside(&self) -> u32 {
+        self.running.saturating_add(self.waiting)
+    }
+
+    /// Threads that want to run. Of a thousand that update one row, one runs and the others wait for it.
     fn demand(&self) -> u32 {
-        self.running.saturating_add(self.queued)
+        self.inside().saturating_add(self.queued)
     }
 }
 

@@ -182,6 +182,7 @@ impl Server {
             work: self.work as u64,
             running: self.running.round() as u32,
             queued: self.queued.round() as u32,
+            waiting: 0,
         };
         if let Some(limit) = self.controller.observe(sample) {
             self.limit = limit;

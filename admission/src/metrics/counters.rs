@@ -21,6 +21,8 @@ pub(crate) struct Counters {
     pub(crate) handed_off: AtomicU64,
     /// Whether the session runs without a slot, because there is no limit: 0 or 1.
     pub(crate) uncounted: AtomicU64,
+    /// Whether the session waits for a row lock and has released its slot for it: 0 or 1.
+    pub(crate) waits_for_row: AtomicU64,
 }
 
 /// Adds to a counter that only the calling session writes.
@@ -41,6 +43,7 @@ pub(super) struct Totals {
     pub(super) by_ticket: u64,
     pub(super) handed_off: u64,
     pub(super) uncounted: u64,
+    pub(super) waits_for_row: u64,
 }
 
 impl Totals {
@@ -60,5 +63,6 @@ impl Totals {
         self.by_ticket += read(&counters.by_ticket);
         self.handed_off += read(&counters.handed_off);
         self.uncounted += read(&counters.uncounted);
+        self.waits_for_row += read(&counters.waits_for_row);
     }
 }

@@ -43,6 +43,17 @@ struct Highest {
     queued: AtomicU32,
 }
 
+/// What the adaptive limit knows of the sessions.
+pub(crate) struct Work {
+    /// Work begun so far: entries, those by ticket on slots that were released included. Of forced entries those that begin something: they
+    /// are work whether or not the limit makes them need force.
+    pub(crate) begun: u64,
+    /// Sessions that run without a slot now, uncounted or after a reclaim.
+    pub(crate) without_slot: u32,
+    /// Sessions that wait for a row lock now and have released their slots for it.
+    pub(crate) waits_for_row: u32,
+}
+
 impl Metrics {
     pub(crate) fn new() -> Self {
         Metrics {
@@ -117,13 +128,14 @@ impl Metrics {
         totals.at_once + totals.by_barging + totals.from_queue + totals.handed_off
     }
 
-    /// Work begun so far, and the number of sessions that run without a slot now, uncounted or after a reclaim. Work is entries, those by
-    /// ticket on slots that were released included. Of forced entries those that begin something: they are work whether or not the limit
-    /// makes them need force.
-    pub(crate) fn work_begun(&self) -> (u64, u32) {
+    pub(crate) fn work(&self) -> Work {
         let totals = self.registry.totals();
         let reclaimed = self.registry.count_nodes(|node| node.hold.is_reclaimed());
-        (totals.begins() + totals.by_ticket, totals.uncounted as u32 + reclaimed)
+        Work {
+            begun: totals.begins() + totals.by_ticket,
+            without_slot: totals.uncounted as u32 + reclaimed,
+            waits_for_row: totals.waits_for_row as u32,
+        }
     }
 
     /// What the queue counts, and how many wait for disks now, are known elsewhere.

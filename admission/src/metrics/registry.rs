@@ -50,7 +50,7 @@ impl Registry {
         }
     }
 
-    /// The sums over all sessions, alive and gone. They never fall.
+    /// The sums over all sessions, alive and gone. Those of what happened never fall.
     pub(super) fn totals(&self) -> Totals {
         let sessions = lock(&self.0);
         let mut totals = sessions.gone;

@@ -21,6 +21,7 @@ impl Session {
             let counts = self.put_down(State::Waiting);
             self.waits.released.set(Some((kind, depth)));
             if kind == WaitKind::RowLock {
+                self.counters.waits_for_row.store(1, Ordering::Relaxed);
                 self.waits.is_counted.set(true);
                 self.count_lock_wait(true);
             }
@@ -114,7 +115,10 @@ impl Session {
     fn uncount(&self, kind: WaitKind) {
         match kind {
             WaitKind::Disk => _ = self.admission.disk_waits.fetch_sub(1, Ordering::Relaxed),
-            WaitKind::RowLock => self.mark_wait_long(),
+            WaitKind::RowLock => {
+                self.counters.waits_for_row.store(0, Ordering::Relaxed);
+                self.mark_wait_long();
+            }
             _ => {}
         }
     }

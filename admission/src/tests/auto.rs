@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::assert_drained;
 use super::tasks::running;
-use crate::{Admission, AutoState, Config, Policy, Session};
+use crate::{Admission, AutoState, Config, Policy, Session, WaitKind};
 
 fn admission() -> std::sync::Arc<Admission> {
     let config = Config { policy: Policy::Fifo, thread_concurrency: 2, auto: true, ..Config::default() };
@@ -60,6 +60,26 @@ fn sessions_that_are_only_counted_make_a_crowd_and_take_no_slots() {
     assert!(late.try_enter() && late.enter_uncounted());
     assert_eq!(admission.snapshot().running, 1);
     drop((crowd, late));
+    assert_drained(&admission.snapshot());
+}
+
+/// Of a thousand threads that update one row, one runs.
+#[test]
+fn sessions_that_wait_for_a_row_make_a_crowd() {
+    let admission = admission();
+    let (crowd, mut now) = ([(); 20].map(|()| running(&admission)), Instant::now());
+    for session in &crowd[1..] {
+        session.wait_begin(WaitKind::RowLock);
+        session.mark_wait_long();
+    }
+    pass(&admission, &mut now, 300);
+    assert_eq!((admission.thread_concurrency(), admission.auto_state()), (2, Some(AutoState::Comparing)));
+    assert_eq!(crate::sync::lock(&admission.tuner).work(), 0, "they have done nothing yet");
+    crowd[1].wait_end(WaitKind::RowLock);
+    crowd[2].exit();
+    assert_eq!(admission.metrics.work().waits_for_row, 17);
+    drop(crowd);
+    assert_eq!(admission.metrics.work().waits_for_row, 0);
     assert_drained(&admission.snapshot());
 }
 
@@ -123,10 +143,10 @@ fn sessions_without_their_slots_still_run() {
     assert!(!super::tasks::is_in(queued.as_mut()));
     pass(&admission, &mut now, 200);
     assert_eq!(admission.snapshot().slots_reclaimed, 2);
-    assert_eq!(admission.metrics.work_begun().1, 22);
+    assert_eq!(admission.metrics.work().without_slot, 22);
     assert_eq!(crate::sync::lock(&admission.tuner).work(), 0);
     drop((crowd, long));
-    assert_eq!(admission.metrics.work_begun().1, 0);
+    assert_eq!(admission.metrics.work().without_slot, 0);
 }
 
 /// In a collapse all sessions run for long, and a trial must not admit more than its limit.

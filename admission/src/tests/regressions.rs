@@ -135,18 +135,18 @@ fn a_forced_entry_is_work_whether_a_slot_is_free_or_not() {
     let admission = admission(Policy::Fifo, 1);
     let (_running, session) = (running(&admission), admission.session());
     let work_of_one = || {
-        let before = admission.metrics.work_begun().0;
+        let before = admission.metrics.work().begun;
         drop(session.slot_forced());
-        admission.metrics.work_begun().0 - before
+        admission.metrics.work().begun - before
     };
     let without_a_free_slot = work_of_one();
     admission.set_thread_concurrency(2).unwrap();
     assert_eq!((without_a_free_slot, work_of_one()), (1, 1));
     session.enter().unwrap();
-    let before = admission.metrics.work_begun().0;
+    let before = admission.metrics.work().begun;
     session.wait_begin(WaitKind::Disk);
     session.wait_end(WaitKind::Disk);
-    assert_eq!(admission.metrics.work_begun().0, before, "the end of a wait begins nothing");
+    assert_eq!(admission.metrics.work().begun, before, "the end of a wait begins nothing");
 }
 
 #[test]
