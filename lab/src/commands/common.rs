@@ -68,9 +68,10 @@ pub(crate) fn print(text: &str) -> Result<(), Error> {
     output::print(&mut std::io::stdout(), text).map_err(Error::Print)
 }
 
-/// The command line as typed, without passwords.
+/// The command line as typed, without passwords and the path of the program.
 pub fn command_line() -> String {
-    server::without_passwords(std::env::args_os().map(|word| word.to_string_lossy().into_owned())).join(" ")
+    let arguments = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    server::without_passwords(std::iter::once("flifo".to_owned()).chain(arguments)).join(" ")
 }
 
 /// A step of a plan in words, as `read-only flifo 4, 16 connections, round 1 of 3`. A limit of 0 is none; `unit` names one

@@ -45,7 +45,7 @@ fn commits_hold_no_slot(arguments: &[&str]) {
         .arguments(["--innodb-flush-log-at-trx-commit=1", "--plugin-load-add=flifo.so"])
         // The server writes statistics on its own, and a statement that opens a table waits for that.
         .arguments(["--innodb-stats-auto-recalc=OFF"])
-        .environment("LD_PRELOAD", device.library())
+        .environment("LD_PRELOAD", device.preload())
         .environment("FLIFO_HOLD_SYNCS", device.hold());
     let mut server = PrivateServer::start_with(&installation, &options).unwrap();
     populate(&server);
@@ -164,7 +164,7 @@ impl Device {
         Device(folder)
     }
 
-    fn library(&self) -> PathBuf {
+    fn preload(&self) -> PathBuf {
         self.0.path().join("slow_sync.so")
     }
 

@@ -74,7 +74,7 @@ impl Servers {
             let mut launch = variant.launch(plan.product, settings.launch());
             if self == Servers::Durable {
                 launch = launch
-                    .environment("LD_PRELOAD", files.library())
+                    .environment("LD_PRELOAD", files.preload())
                     .environment("FLIFO_SYNC_US", SYNC_US.to_string());
             }
             let warm = self != Servers::SmallPool;
@@ -123,7 +123,7 @@ impl Files {
         self.0.path()
     }
 
-    fn library(&self) -> PathBuf {
+    fn preload(&self) -> PathBuf {
         self.folder().join("slow_sync.so")
     }
 
@@ -139,7 +139,7 @@ impl Files {
         let source = self.folder().join("slow_sync.c");
         fs::write(&source, SLOW_SYNC).map_err(Error::file(&source))?;
         let mut command = Command::new("cc");
-        command.args(["-shared", "-fPIC", "-O1", "-o"]).arg(self.library()).arg(source).arg("-ldl");
+        command.args(["-shared", "-fPIC", "-O1", "-o"]).arg(self.preload()).arg(source).arg("-ldl");
         made("cc", "gcc", command)
     }
 
@@ -193,7 +193,7 @@ mod tests {
         let files = Files::new().unwrap();
         let folder = files.folder().to_owned();
         files.make(Servers::Durable).unwrap();
-        assert!(files.library().is_file());
+        assert!(files.preload().is_file());
         files.make(Servers::Tls).unwrap();
         for name in ["cacert.pem", "client-cert.pem", "client-key.pem"] {
             let text = fs::read_to_string(folder.join(name)).unwrap();
