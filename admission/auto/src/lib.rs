@@ -27,8 +27,9 @@
 //! From each state back to `Calm` when for five seconds fewer than two threads per slot want to run. The limit must do 5% more work than
 //! no limit does, because no limit has fewer costs in practice than a comparison shows.
 //!
-//! A crowd that pauses may come back with another load. So the limit is in force in a pause, where it costs nothing. After the pause a
-//! comparison begins with the limit; `Limited` checks it with a pair.
+//! A crowd that pauses may come back with another load. So the limit is in force in a pause, where it costs nothing. After the pause a pair
+//! that begins with the limit checks the arm that was chosen before. It is a pause if hardly a thread wants to run and little is done:
+//! of very short statements a sample sees hardly one.
 //!
 //! No limit is not tried at once. The limit doubles in steps, and the first step that does less than 0.7 of the limited work is a collapse
 //! (module `block`). It ends the trial, which counts as half of the limited work, so a trial does not bring back the collapse that the limit
@@ -208,7 +209,7 @@ impl Controller {
             self.time_ns = self.time_ns.saturating_add(passed_ns);
         }
         self.interval_ns = passed_ns;
-        self.crowd.observe(&sample, passed_ns);
+        self.crowd.observe(&sample, sample.work - last.work, passed_ns);
         match self.state {
             State::Calm if self.crowd.is_crowded() => self.compare(sample),
             State::Calm => {}
@@ -226,16 +227,15 @@ impl Controller {
 
     /// Waits for the crowd to come back, with the limit in force.
     fn pause(&mut self, sample: Sample) {
-        match self.state {
-            State::Limited => {
-                self.rate = Rate::default();
-                self.pair_every_ns = PAIR_EVERY_NS;
-                self.pairs = Pairs::default();
-                self.pair_at_ns = self.time_ns.saturating_add(PAIR_AFTER_PAUSE_NS);
-                self.block.switch(Arm::Limited, sample);
-            }
-            _ => self.compare(sample),
+        if self.state == State::Comparing {
+            return self.compare(sample);
         }
+        self.rate = Rate::default();
+        self.pair_every_ns = PAIR_EVERY_NS;
+        self.pair_at_ns = self.time_ns.saturating_add(PAIR_AFTER_PAUSE_NS);
+        // With no limit chosen, the check begins at once: the limit has to go again.
+        self.pairs = if self.state == State::Open { Pairs::begin(Arm::Limited) } else { Pairs::default() };
+        self.block.switch(Arm::Limited, sample);
     }
 
     /// Begins a comparison. The limit is measured first, since it may be a collapse.
@@ -317,7 +317,10 @@ impl Controller {
                 self.choose(Arm::Limited, PAIR_EVERY_NS_MAX_COLLAPSE, sample);
             }
             Decision::Prefer(arm) => self.choose(arm, PAIR_EVERY_NS_MAX_COLLAPSE, sample),
-            Decision::Pair(_) | Decision::Measure(_) => self.block.switch(Arm::Limited, sample),
+            Decision::Pair(_) | Decision::Measure(_) => {
+                self.state = State::Comparing;
+                self.block.switch(Arm::Limited, sample);
+            }
         }
     }
 

@@ -6,6 +6,27 @@ use super::{Controller, Sample, State};
 const LIMIT: u32 = 4;
 const SEEDS: std::ops::Range<u64> = 0..20;
 
+/// Selects that are over so soon that a sample sees hardly one of them, beside a job that sometimes delays them all.
+#[test]
+fn much_work_by_few_threads_is_no_pause() {
+    let (mut limited, mut samples) = (0, 0);
+    for seed in SEEDS {
+        let mut server = Server::new(LIMIT, seed);
+        let delayed = Load::point_select(64);
+        let short = Load { think_ms: 2.7, ..delayed };
+        for step in 0..200 {
+            let load = if step % 2 == 0 { &delayed } else { &short };
+            let counts = u32::from(step >= 40);
+            server.run_and_see(load, 0.3 + f64::from(step * 7 % 10) / 10.0, |server| {
+                samples += counts;
+                limited += counts * u32::from(server.limit() != 0);
+            });
+        }
+    }
+    let share = f64::from(limited) / f64::from(samples);
+    assert!(share < 0.1, "a limit was in force for {share} of the time");
+}
+
 #[test]
 fn few_threads_are_never_limited() {
     for seed in SEEDS {
@@ -113,6 +134,25 @@ fn a_crowd_that_comes_back_after_a_pause_meets_the_limit() {
                 assert!(inside < 200.0, "seed {seed}, {before} before {pause_s} s: {inside} inside");
             });
         }
+    }
+}
+
+/// Clients that work and pause in step, each time with the same load: one pair after each pause, not a comparison.
+#[test]
+fn a_crowd_that_comes_back_as_it_was_is_not_limited_for_long() {
+    for seed in SEEDS {
+        let mut server = Server::new(LIMIT, seed);
+        server.run(&Load::point_select(256), 10.0);
+        let (mut limited, mut samples) = (0, 0);
+        for _ in 0..20 {
+            server.run(&Load::point_select(0), 2.0);
+            server.run_and_see(&Load::point_select(256), 4.0, |server| {
+                samples += 1;
+                limited += u32::from(server.limit() != 0);
+            });
+        }
+        let share = f64::from(limited) / f64::from(samples);
+        assert!(share < 0.12, "seed {seed}: a limit was in force for {share} of the time");
     }
 }
 
