@@ -227,15 +227,16 @@ impl Controller {
 
     /// Waits for the crowd to come back, with the limit in force.
     fn pause(&mut self, sample: Sample) {
-        if self.state == State::Comparing {
-            return self.compare(sample);
-        }
+        let Some(held) = self.held else { return self.compare(sample) };
         self.rate = Rate::default();
         self.pair_every_ns = PAIR_EVERY_NS;
+        self.hold(held, sample);
         self.pair_at_ns = self.time_ns.saturating_add(PAIR_AFTER_PAUSE_NS);
-        // With no limit chosen, the check begins at once: the limit has to go again.
-        self.pairs = if self.state == State::Open { Pairs::begin(Arm::Limited) } else { Pairs::default() };
-        self.block.switch(Arm::Limited, sample);
+        if held == Arm::Open {
+            // The check begins at once: the limit has to go again.
+            self.pairs = Pairs::begin(Arm::Limited);
+            self.block.switch(Arm::Limited, sample);
+        }
     }
 
     /// Begins a comparison. The limit is measured first, since it may be a collapse.
