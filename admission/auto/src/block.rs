@@ -40,7 +40,7 @@ const SETTLE_NS: u64 = 30_000_000;
 /// The number of threads inside falls no longer if it fell by less than this share in this time, ns.
 const DRAIN: f64 = 0.02;
 const DRAIN_NS: u64 = 1_000_000_000;
-/// Running threads per slot at which a limit is in full effect.
+/// Threads inside per slot at which a limit is in full effect.
 const DRAINED: u32 = 2;
 
 pub(super) enum Progress {

@@ -7,12 +7,12 @@ const ENTER: f64 = 4.0;
 const LEAVE: f64 = 2.0;
 /// The same in a single sample: a thousand threads that come at once are inside before a mean shows them.
 const ENTER_AT_ONCE: f64 = 16.0;
-/// Threads per slot that want to run, below which a crowd pauses, if it also does less than this share of its work, for this time, ns.
-/// Of very short statements, hardly one is under way when a sample is taken.
+/// A crowd pauses if for this time, ns, fewer threads per slot want to run than this, and do less than this share of its work. The share is
+/// needed because a sample sees hardly one of very short statements.
 const PAUSE: f64 = 0.5;
 const PAUSE_WORK: f64 = 0.25;
 const PAUSE_NS: u64 = 200_000_000;
-/// The times over which demand and work, and the work of a crowd are averaged, ns.
+/// The time over which demand and work are averaged, ns, and that for the work of a crowd.
 const MEAN_NS: f64 = 100_000_000.0;
 const CROWD_MEAN_NS: f64 = 1_000_000_000.0;
 /// Demand must stay low for this long, ns: a comparison itself changes how many run at once.

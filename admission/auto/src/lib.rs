@@ -28,8 +28,8 @@
 //! no limit does, because no limit has fewer costs in practice than a comparison shows.
 //!
 //! A crowd that pauses may come back with another load. So the limit is in force in a pause, where it costs nothing. After the pause a pair
-//! that begins with the limit checks the arm that was chosen before. It is a pause if hardly a thread wants to run and little is done:
-//! of very short statements a sample sees hardly one.
+//! that begins with the limit checks the arm that was chosen before. Few threads that want to run are not enough for a pause, since of very
+//! short statements a sample sees hardly one: little work must be done, too.
 //!
 //! No limit is not tried at once. The limit doubles in steps, and the first step that does less than 0.7 of the limited work is a collapse
 //! (module `block`). It ends the trial, which counts as half of the limited work, so a trial does not bring back the collapse that the limit

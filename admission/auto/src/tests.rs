@@ -6,24 +6,29 @@ use super::{Controller, Sample, State};
 const LIMIT: u32 = 4;
 const SEEDS: std::ops::Range<u64> = 0..20;
 
-/// Selects that are over so soon that a sample sees hardly one of them, beside a job that sometimes delays them all.
-#[test]
-fn much_work_by_few_threads_is_no_pause() {
+/// The share of the time in which a limit is in force while two loads alternate. In the first minute the controller finds out what they are
+/// like.
+fn limited_share(loads: [Load; 2]) -> f64 {
     let (mut limited, mut samples) = (0, 0);
     for seed in SEEDS {
         let mut server = Server::new(LIMIT, seed);
-        let delayed = Load::point_select(64);
-        let short = Load { think_ms: 2.7, ..delayed };
-        for step in 0..200 {
-            let load = if step % 2 == 0 { &delayed } else { &short };
-            let counts = u32::from(step >= 40);
-            server.run_and_see(load, 0.3 + f64::from(step * 7 % 10) / 10.0, |server| {
+        for step in 0..280 {
+            let counts = u32::from(step >= 80);
+            let seconds = 0.3 + f64::from(step as u32 * 7 % 10) / 10.0;
+            server.run_and_see(&loads[step % 2], seconds, |server| {
                 samples += counts;
                 limited += counts * u32::from(server.limit() != 0);
             });
         }
     }
-    let share = f64::from(limited) / f64::from(samples);
+    f64::from(limited) / f64::from(samples)
+}
+
+/// Selects that are over so soon that a sample sees hardly one of them, beside a job that sometimes delays them all.
+#[test]
+fn much_work_by_few_threads_is_no_pause() {
+    let delayed = Load::point_select(64);
+    let share = limited_share([delayed, Load { think_ms: 2.7, ..delayed }]);
     assert!(share < 0.1, "a limit was in force for {share} of the time");
 }
 
@@ -174,21 +179,7 @@ fn does_not_oscillate_between_equal_arms() {
 #[test]
 fn an_uneven_load_is_hardly_ever_compared() {
     let fast = Load::point_select(64);
-    let slow = Load { single_per_s: fast.single_per_s / 2.5, ..fast };
-    let (mut limited, mut samples) = (0, 0);
-    for seed in SEEDS {
-        let mut server = Server::new(LIMIT, seed);
-        for step in 0..280 {
-            let load = if step % 2 == 0 { &fast } else { &slow };
-            // In the first minute it finds out what the load is like.
-            let counts = u32::from(step >= 80);
-            server.run_and_see(load, 0.3 + f64::from(step * 7 % 10) / 10.0, |server| {
-                samples += counts;
-                limited += counts * u32::from(server.limit() != 0);
-            });
-        }
-    }
-    let share = f64::from(limited) / f64::from(samples);
+    let share = limited_share([fast, Load { single_per_s: fast.single_per_s / 2.5, ..fast }]);
     assert!(share < 0.05, "a limit was in force for {share} of the time");
 }
 

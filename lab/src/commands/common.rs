@@ -68,7 +68,7 @@ pub(crate) fn print(text: &str) -> Result<(), Error> {
     output::print(&mut std::io::stdout(), text).map_err(Error::Print)
 }
 
-/// The command line as typed, without passwords and the path of the program.
+/// The command line as typed, but with no passwords, and with the name of the program instead of its path.
 pub fn command_line() -> String {
     let arguments = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
     server::without_passwords(std::iter::once("flifo".to_owned()).chain(arguments)).join(" ")

@@ -150,7 +150,7 @@ void on_wait_end(MYSQL_THD thd) {
 }
 
 void on_stage(MYSQL_THD thd, stages::Stage stage) {
-  // For a moment after a client has connected.
+  // Dormant, the stages are on only until a new connection has given the plugin back.
   if (dormancy::is_on() && stage != stages::Stage::SENDS_BINLOG) return;
   server::Thread *thread = thread_of(thd);
   switch (stage) {
